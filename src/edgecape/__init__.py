@@ -1,0 +1,1 @@
+"""EdgeCape: keypoints on every photo from one marked photo."""

@@ -1,0 +1,101 @@
+"""Box → square crop → frame, and back: the only place with affine maths.
+
+Points are (x, y) in pixels, origin at the top left. A transform is a 3×3 matrix (float64) that maps photo pixels to
+frame pixels. Boxes are (x, y, w, h).
+"""
+
+from __future__ import annotations
+
+import math
+
+import cv2
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+PADDING = 1.25  # side of the square crop relative to the longer side of the box
+Matrix = NDArray[np.float64]
+Points = NDArray[np.float64]
+
+
+def crop_side(box: ArrayLike, padding: float = PADDING) -> float:
+    """Side of the square crop round a box, in photo pixels."""
+    _, _, w, h = np.asarray(box, dtype=np.float64)
+    return float(padding * max(w, h))
+
+
+def crop_transform(
+    box: ArrayLike,
+    size: tuple[int, int] = (224, 224),
+    scale: float = 1.0,
+    rotation: float = 0.0,
+    shift: tuple[float, float] = (0.0, 0.0),
+    padding: float = PADDING,
+) -> Matrix:
+    """The square round the box's centre, onto a frame of `size` (height, width).
+
+    scale > 1 takes in more of the photo; rotation is in degrees; shift is in frame sides. In a frame that is not
+    square the crop keeps its aspect and covers the shorter side.
+    """
+    x, y, w, h = np.asarray(box, dtype=np.float64)
+    height, width = size
+    zoom = min(height, width) / (crop_side(box, padding) * scale)
+    angle = math.radians(rotation)
+    cos, sin = zoom * math.cos(angle), zoom * math.sin(angle)
+    rotate = np.array([[cos, sin], [-sin, cos]])
+    centre = np.array([x + w / 2, y + h / 2])
+    target = np.array([width * (0.5 + shift[0]), height * (0.5 + shift[1])])
+    transform = np.eye(3)
+    transform[:2, :2] = rotate
+    transform[:2, 2] = target - rotate @ centre
+    return transform
+
+
+def apply(transform: Matrix, points: ArrayLike) -> Points:
+    """Points (..., 2) through a transform, affine or perspective."""
+    points = np.asarray(points, dtype=np.float64)
+    mapped = points @ transform[:2, :2].T + transform[:2, 2]
+    if is_affine(transform):
+        return mapped
+    depth = points @ transform[2, :2] + transform[2, 2]
+    return mapped / depth[..., None]
+
+
+def inverse(transform: Matrix) -> Matrix:
+    return np.linalg.inv(transform)
+
+
+def is_affine(transform: Matrix) -> bool:
+    return bool(np.array_equal(transform[2], (0.0, 0.0, 1.0)))
+
+
+def warp(image: NDArray[np.uint8], transform: Matrix, size: tuple[int, int], antialias: bool = False) -> NDArray[np.uint8]:
+    """The frame (height, width, 3): bilinear, zero outside the photo, as in the evaluation protocol.
+
+    antialias: halve a large photo until the crop shrinks less than twofold, so that a 60-megapixel photo does not
+    turn into noise. The protocol does not do this.
+    """
+    height, width = size
+    if antialias:
+        zoom = math.sqrt(abs(np.linalg.det(transform[:2, :2])))
+        while zoom <= 0.5 and min(image.shape[:2]) >= 2:
+            h, w = image.shape[:2]
+            image = cv2.resize(image, (w // 2, h // 2), interpolation=cv2.INTER_AREA)
+            sx, sy = w / (w // 2), h / (h // 2)
+            # pixel centres: p = s · (p' + ½) − ½
+            enlarge = np.array([[sx, 0, (sx - 1) / 2], [0, sy, (sy - 1) / 2], [0, 0, 1.0]])
+            transform = transform @ enlarge
+            zoom *= 2
+    if is_affine(transform):
+        return cv2.warpAffine(image, transform[:2], (width, height), flags=cv2.INTER_LINEAR)
+    return cv2.warpPerspective(image, transform, (width, height), flags=cv2.INTER_LINEAR)
+
+
+def clip_box(box: ArrayLike, width: int, height: int) -> tuple[float, float, float, float] | None:
+    """A COCO box cut to the photo the way the protocol does it; None if nothing is left."""
+    x, y, w, h = (float(value) for value in np.asarray(box, dtype=np.float64))
+    x1, y1 = max(0.0, x), max(0.0, y)
+    x2 = min(width - 1.0, x1 + max(0.0, w - 1))
+    y2 = min(height - 1.0, y1 + max(0.0, h - 1))
+    if x2 <= x1 or y2 <= y1:
+        return None
+    return x1, y1, x2 - x1, y2 - y1

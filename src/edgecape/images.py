@@ -1,0 +1,89 @@
+"""Reading pictures: any file, mode and EXIF orientation → RGB uint8."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgecape.errors import ImageError
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+RGB = NDArray[np.uint8]
+MAX_PIXELS = 400_000_000  # of a file; protects against decompression bombs
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif", ".ppm", ".pgm", ".jp2")
+
+
+def load_image(source: str | os.PathLike[str] | Image.Image | NDArray[Any], name: str | None = None) -> RGB:
+    """A path, PIL image or array → RGB uint8 (height, width, 3), upright as its EXIF orientation says."""
+    from PIL import Image, ImageOps
+
+    if isinstance(source, np.ndarray):
+        return _from_array(source, name or "array")
+    if isinstance(source, Image.Image):
+        return _from_pil(source, name or "PIL image")
+    if not isinstance(source, (str, os.PathLike)):
+        raise ImageError(f"an image is a path, a PIL image or an array, not {type(source).__name__}")
+    path = Path(source)
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise ImageError(f"image {path} {what}")
+    try:
+        with Image.open(path) as picture:
+            if picture.width * picture.height > MAX_PIXELS:
+                raise ImageError(
+                    f"image {path} has {picture.width} × {picture.height} pixels; the limit is {MAX_PIXELS // 10**6} megapixels"
+                )
+            return _from_pil(ImageOps.exif_transpose(picture), str(path))
+    except ImageError:
+        raise
+    except Exception as error:  # Pillow's decoders raise whatever they like on damaged files
+        raise ImageError(f"image {path} cannot be read: {error}") from error
+
+
+def _from_pil(picture: Image.Image, name: str) -> RGB:
+    try:
+        if picture.mode in ("I;16", "I;16B", "I;16L", "I", "F"):
+            return _from_array(np.asarray(picture), name)
+        if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
+            from PIL import Image
+
+            picture = picture.convert("RGBA")
+            white = Image.new("RGBA", picture.size, "white")
+            picture = Image.alpha_composite(white, picture)
+        return np.array(picture.convert("RGB"))
+    except (OSError, SyntaxError, ValueError) as error:
+        raise ImageError(f"image {name} cannot be decoded: {error}") from error
+
+
+def _from_array(array: NDArray[Any], name: str) -> RGB:
+    if array.ndim == 2:
+        array = np.repeat(array[:, :, None], 3, axis=2)
+    if array.ndim != 3 or array.shape[2] not in (1, 3, 4) or 0 in array.shape:
+        raise ImageError(f"image {name} has shape {array.shape}; expected (height, width, 3)")
+    if array.shape[2] == 1:
+        array = np.repeat(array, 3, axis=2)
+    if array.dtype == np.uint8:
+        if array.shape[2] == 4:  # onto white, as for files
+            alpha = array[:, :, 3:].astype(np.float32) / 255
+            return np.rint(array[:, :, :3] * alpha + 255 * (1 - alpha)).astype(np.uint8)
+        return np.ascontiguousarray(array)
+    array = array[:, :, :3]
+    if array.dtype == np.uint16 or (array.dtype.kind in "iu" and array.max(initial=0) > 255):
+        # microscopes and depth cameras rarely fill 16 bits: stretch what is there
+        low, high = float(array.min()), float(array.max())
+        return np.rint((array - low) * (255.0 / max(high - low, 1.0))).astype(np.uint8)
+    if array.dtype.kind in "iu":
+        return array.clip(0, 255).astype(np.uint8)
+    if array.dtype.kind == "f":
+        if not np.isfinite(array).all():
+            raise ImageError(f"image {name} holds values that are not numbers")
+        top = 255.0 if array.max(initial=0.0) <= 1.0 else 1.0
+        return np.rint(array * top).clip(0, 255).astype(np.uint8)
+    raise ImageError(f"image {name} has values of type {array.dtype}; expected uint8")

@@ -1,0 +1,73 @@
+"""The building blocks shared by encoder, predictor and decoder: attention and the graph feed-forward."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+def key_bias(usable: Tensor) -> Tensor:
+    """Usable keys (B, N) → additive attention mask (B, 1, 1, N).
+
+    A sample without any usable key attends evenly instead of to nothing, so that it stays finite.
+    """
+    hidden = ~usable & usable.any(dim=-1, keepdim=True)
+    return torch.zeros(usable.shape, device=usable.device).masked_fill(hidden, float("-inf"))[:, None, None, :]
+
+
+class Attention(nn.Module):
+    """Multi-head attention; values may be narrower than queries and keys."""
+
+    def __init__(self, width: int, heads: int, dropout: float, value_width: int | None = None):
+        super().__init__()
+        self.heads, self.dropout = heads, dropout
+        self.q_proj = nn.Linear(width, width)
+        self.k_proj = nn.Linear(width, width)
+        self.v_proj = nn.Linear(value_width or width, width)
+        self.out_proj = nn.Linear(width, width)
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None = None) -> Tensor:
+        """query (B, N, width), key (B, M, width), value (B, M, value_width), bias (B, 1 or heads, 1 or N, M)."""
+        q, k, v = (
+            projection(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, N, width / heads)
+            for projection, x in ((self.q_proj, query), (self.k_proj, key), (self.v_proj, value))
+        )
+        if bias is not None:
+            bias = bias.to(q.dtype)
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=self.dropout if self.training else 0.0)
+        return self.out_proj(out.transpose(1, 2).flatten(2))
+
+
+class PositionedCrossAttention(nn.Module):
+    """Cross-attention on content and position *concatenated*, so that neither drowns the other."""
+
+    def __init__(self, width: int, heads: int, dropout: float):
+        super().__init__()
+        self.attention = Attention(2 * width, heads, dropout, value_width=width)
+        self.reduce = nn.Linear(2 * width, width)
+
+    def forward(
+        self, query: Tensor, query_position: Tensor, key: Tensor, key_position: Tensor, bias: Tensor | None = None
+    ) -> Tensor:
+        q = torch.cat((query, query_position), dim=-1)
+        k = torch.cat((key, key_position), dim=-1)
+        return self.reduce(self.attention(q, k, key, bias))
+
+
+class GraphFeedForward(nn.Module):
+    """Linear(ReLU(W_self x + Ã W_adj x)), biases inside; without neighbours it is the usual feed-forward."""
+
+    def __init__(self, width: int, hidden: int, dropout: float, neighbours: bool):
+        super().__init__()
+        self.own = nn.Linear(width, hidden)
+        self.neighbours = nn.Linear(width, hidden) if neighbours else None
+        self.out = nn.Linear(hidden, width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, usable: Tensor, A_norm: Tensor) -> Tensor:
+        """x (B, K, width), usable (B, K), Ã (B, K, K)."""
+        hidden = self.own(x) * usable[..., None]
+        if self.neighbours is not None:
+            hidden = hidden + A_norm @ self.neighbours(x)
+        return self.out(self.dropout(F.relu(hidden)))

@@ -1,0 +1,131 @@
+"""Pose-graph predictor: from the prior skeleton and the support images to a weighted graph, f(A_prior, F_s, F_s^k)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from edgecape import graph
+from edgecape.model.attention import Attention, GraphFeedForward, PositionedCrossAttention, key_bias
+from edgecape.model.settings import NetworkSettings
+
+
+class PoseGraph(NamedTuple):
+    prior: Tensor  # A_prior (B, K, K)
+    weights: Tensor  # A (B, K, K), symmetric, before normalisation
+    normalised: Tensor  # Ã (B, K, K), rows sum to 1 or 0
+
+
+def pose_graph(prior: Tensor, weights: Tensor, usable: Tensor) -> PoseGraph:
+    weights = graph.mask_adjacency(weights, usable)
+    return PoseGraph(graph.mask_adjacency(prior, usable), weights, graph.row_normalise(weights))
+
+
+class DualAttentionLayer(nn.Module):
+    """Keypoint self-attention → keypoint←image → graph FFN with Ã_prior → image←keypoint."""
+
+    def __init__(self, settings: NetworkSettings):
+        super().__init__()
+        width, heads, dropout = settings.width, settings.heads, settings.dropout
+        self.self_attention = Attention(width, heads, dropout)
+        self.ffn = GraphFeedForward(width, settings.ffn, dropout, neighbours=True)
+        self.norm1, self.norm3 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.dropout = nn.Dropout(dropout)
+        self.leaks_padding = settings.pad_keypoints_to > 0
+        self.sees_image = settings.predictor_sees_image
+        if self.sees_image:
+            self.to_keypoints = PositionedCrossAttention(width, heads, dropout)
+            self.to_image = PositionedCrossAttention(width, heads, dropout)
+            self.norm2, self.norm4 = nn.LayerNorm(width), nn.LayerNorm(width)
+
+    def forward(
+        self, keypoints: Tensor, image: Tensor, position: Tensor, usable: Tensor, prior_norm: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """keypoints (N, K, d), image (N, hw, d), position (N, hw, d), usable (N, K), Ã_prior (N, K, K)."""
+        bias = key_bias(usable)
+        unplaced = torch.zeros_like(keypoints)  # keypoint tokens carry no position here
+        x = keypoints
+        x = self.norm1(x + self.dropout(self.self_attention(x, x, x, bias)))
+        if self.sees_image:
+            x = self.norm2(x + self.dropout(self.to_keypoints(x, unplaced, image, position)))
+        x = self.norm3(x + self.dropout(self.ffn(x, usable, prior_norm)))
+        if self.sees_image:
+            visible = None if self.leaks_padding else bias
+            image = self.norm4(image + self.dropout(self.to_image(image, position, x, unplaced, visible)))
+        return x, image
+
+
+class ResidualEdges(nn.Module):
+    """ΔA (B, K, K), symmetric, from refined keypoint features (B, K, d)."""
+
+    def __init__(self, settings: NetworkSettings):
+        super().__init__()
+        self.kind, self.heads = settings.residual, settings.heads
+        width = settings.width
+        if self.kind == "mlp":
+            self.pair = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Linear(width, 1))
+        elif self.kind == "attention":
+            self.q_proj, self.k_proj = nn.Linear(width, width), nn.Linear(width, width)
+            self.mix = nn.Linear(settings.heads, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.kind == "cosine":
+            unit = x / x.norm(dim=-1, keepdim=True).clamp(min=1e-8)
+            return unit @ unit.transpose(1, 2)
+        K = x.shape[1]
+        if self.kind == "mlp":
+            pairs = torch.cat((x[:, :, None].expand(-1, -1, K, -1), x[:, None].expand(-1, K, -1, -1)), dim=-1)
+            edges = self.pair(pairs)[..., 0]
+        else:
+            q = self.q_proj(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, K, d / heads)
+            k = self.k_proj(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            edges = self.mix((q @ k.transpose(-1, -2)).permute(0, 2, 3, 1))[..., 0]
+        return (edges + edges.transpose(1, 2)) / 2
+
+
+class PoseGraphPredictor(nn.Module):
+    def __init__(self, settings: NetworkSettings):
+        super().__init__()
+        self.shot_refinement = settings.shot_refinement
+        self.sees_image = settings.predictor_sees_image
+        if self.sees_image:
+            self.image_proj = nn.Conv2d(settings.channels, settings.width, kernel_size=1)
+        self.layers = nn.ModuleList(DualAttentionLayer(settings) for _ in range(settings.predictor_layers))
+        self.residual = ResidualEdges(settings)
+        self.c = nn.Parameter(torch.zeros(1))  # training starts from the prior
+        self.b = nn.Parameter(torch.zeros(1))
+
+    def refine(
+        self, features: Tensor, shot_tokens: Tensor, tokens: Tensor, visible: Tensor, position: Tensor, prior: Tensor
+    ) -> Tensor:
+        """Keypoint features (B, K, d), refined in every shot and averaged over those that show the keypoint."""
+        B, S, K = visible.shape
+        start = shot_tokens if self.shot_refinement == "independent" else tokens[:, None].expand(-1, S, -1, -1)
+        x = start.flatten(0, 1)  # one long batch of B · S images
+        seen = visible.flatten(0, 1)
+        if self.sees_image:
+            image = self.image_proj(features.flatten(0, 1)).flatten(2).transpose(1, 2)
+        else:
+            image = x.new_zeros(B * S, len(position), x.shape[-1])
+        where = position.expand(B * S, -1, -1)
+        prior = graph.mask_adjacency(prior[:, None].expand(-1, S, -1, -1), visible).flatten(0, 1)
+        prior_norm = graph.row_normalise(prior)
+        for layer in self.layers:
+            x, image = layer(x, image, where, seen, prior_norm)
+        x = x.unflatten(0, (B, S))
+        weight = visible.to(x.dtype)[..., None]
+        return (x * weight).sum(1) / weight.sum(1).clamp(min=1)
+
+    def forward(
+        self, features: Tensor, shot_tokens: Tensor, tokens: Tensor, visible: Tensor, position: Tensor, prior: Tensor
+    ) -> PoseGraph:
+        """features (B, S, C, h, w), shot_tokens (B, S, K, d), tokens (B, K, d), visible (B, S, K),
+        position (hw, d), prior (B, K, K)."""
+        usable = visible.any(1)
+        refined = self.refine(features, shot_tokens, tokens, visible, position, prior)
+        weights = F.relu(prior + self.c * self.residual(refined) + self.b)  # eq. of A'
+        weights = (weights + weights.transpose(1, 2)) / 2
+        return pose_graph(prior, weights, usable)

@@ -1,0 +1,128 @@
+"""What users hold: Support, Prompt, Pose. Validated numpy values, pixels of the photo, 0-based edges."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from edgecape.errors import AnnotationError
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+Box = tuple[float, float, float, float]
+ImageSource = "str | os.PathLike[str] | Image.Image | NDArray[Any]"
+
+
+def as_points(values: ArrayLike, what: str = "keypoints") -> NDArray[np.float32]:
+    """(K, 2) float32, finite, K ≥ 1."""
+    try:
+        points = np.asarray(values, dtype=np.float32)
+    except (TypeError, ValueError):
+        raise AnnotationError(f"{what} must be a list of (x, y) pairs, got {values!r}") from None
+    if points.ndim != 2 or points.shape[1] != 2 or not len(points):
+        raise AnnotationError(f"{what} must be a list of (x, y) pairs, got an array of shape {points.shape}")
+    return points
+
+
+def as_edges(values: ArrayLike, K: int) -> tuple[tuple[int, int], ...]:
+    """Edges as 0-based pairs, each once, no loops."""
+    edges: list[tuple[int, int]] = []
+    for edge in values:  # type: ignore[union-attr]
+        try:
+            i, j = (int(index) for index in edge)
+        except (TypeError, ValueError):
+            raise AnnotationError(f"skeleton edge {edge!r} is not a pair of keypoint numbers") from None
+        if not (0 <= i < K and 0 <= j < K):
+            raise AnnotationError(
+                f"skeleton edge ({i}, {j}) does not fit {K} keypoints; edges are counted from 0, "
+                "so subtract 1 if yours are counted from 1"
+            )
+        if i == j:
+            raise AnnotationError(f"skeleton edge ({i}, {j}) connects a keypoint to itself; remove it")
+        pair = (min(i, j), max(i, j))
+        if pair not in edges:
+            edges.append(pair)
+    return tuple(edges)
+
+
+def as_box(value: ArrayLike) -> Box:
+    """(x, y, w, h) with positive sides."""
+    try:
+        box = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise AnnotationError(f"a box is (x, y, w, h), got {value!r}") from None
+    if box.shape != (4,) or not np.isfinite(box).all():
+        raise AnnotationError(f"a box is (x, y, w, h) with finite numbers, got {value!r}")
+    if box[2] <= 0 or box[3] <= 0:
+        raise AnnotationError(f"box {tuple(box.tolist())} has no area; width and height must be above 0")
+    return (float(box[0]), float(box[1]), float(box[2]), float(box[3]))
+
+
+@dataclass(frozen=True, eq=False)
+class Support:
+    """One photo with its keypoints marked: what the model is shown of a kind of object.
+
+    image: path, PIL image or RGB uint8 array. keypoints: (K, 2) pixels. skeleton: 0-based edges; None means no prior
+    knowledge (fully connected). visible: a bool per keypoint, False where it cannot be seen in this photo. box:
+    (x, y, w, h) of the object, the whole image if None. names: one per keypoint.
+    """
+
+    image: Any
+    keypoints: NDArray[np.float32]
+    skeleton: tuple[tuple[int, int], ...] | None = None
+    visible: NDArray[np.bool_] | None = None
+    box: Box | None = None
+    names: tuple[str, ...] | None = None
+
+    def __init__(
+        self,
+        image: Any,
+        keypoints: ArrayLike,
+        skeleton: Sequence[Sequence[int]] | None = None,
+        visible: ArrayLike | None = None,
+        box: ArrayLike | None = None,
+        names: Sequence[str] | None = None,
+    ):
+        points = as_points(keypoints)
+        K = len(points)
+        shown = np.ones(K, dtype=bool) if visible is None else np.asarray(visible).astype(bool)
+        if shown.shape != (K,):
+            raise AnnotationError(f"visible has {shown.size} values for {K} keypoints; give one bool per keypoint")
+        if not np.isfinite(points[shown]).all():
+            bad = int(np.flatnonzero(shown & ~np.isfinite(points).all(axis=1))[0])
+            raise AnnotationError(f"keypoint {bad} is at {tuple(points[bad].tolist())}; mark it as not visible instead")
+        labels = None if names is None else tuple(str(name) for name in names)
+        if labels is not None and len(labels) != K:
+            raise AnnotationError(f"{len(labels)} names for {K} keypoints; give one name per keypoint")
+        values = {
+            "image": image,
+            "keypoints": np.where(shown[:, None], points, 0).astype(np.float32),
+            "skeleton": None if skeleton is None else as_edges(skeleton, K),
+            "visible": shown,
+            "box": None if box is None else as_box(box),
+            "names": labels,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True, eq=False)
+class Pose:
+    """Keypoints found on one object of one photo."""
+
+    keypoints: NDArray[np.float32]
+    """(K, 2) pixels of that photo, origin top left."""
+    scores: NDArray[np.float32]
+    """(K,) probability that the keypoint is within 10 % of the box's longer side."""
+    box: Box
+    """(x, y, w, h) the model looked at."""
+    proposals: NDArray[np.float32]
+    """(K, 2) pixels: the first guess, by similarity alone, before the graph decoder moved it."""
+    names: tuple[str, ...] | None = None
+    skeleton: tuple[tuple[int, int], ...] | None = None

@@ -1,0 +1,1 @@
+"""Weights from elsewhere: backbone sources and official checkpoints."""
