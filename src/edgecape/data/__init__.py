@@ -1,0 +1,1 @@
+"""Reading keypoint data sets, drawing episodes, caching features."""

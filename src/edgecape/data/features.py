@@ -1,0 +1,140 @@
+"""Feature maps of a frozen backbone, cached on disk.
+
+One file per crop: a header (magic, shape, checksum) and float16 values, memory-mapped on reading. Its name is a hash of
+everything the values depend on: the photo's path, size and time of change, the view, the frame, the backbone's
+fingerprint and layers. A stale entry is thus never found. Files are written under a temporary name and renamed, so two
+processes can share a cache and a killed one leaves no half entry; a damaged entry fails its checksum and is computed
+again. Values are rounded to float16 whether cached or not, so that both give the same numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import tempfile
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from edgecape.data.views import PLAIN, AugmentSettings, View
+from edgecape.errors import DataError
+from edgecape.images import load_image
+from edgecape.model.backbone import Backbone, normalise_pixels
+
+MAGIC = b"EDGEFEA1"
+HEADER = struct.Struct("<8s3II")  # magic, channels, height, width, crc32 of the values
+
+
+@dataclass(frozen=True, eq=False)
+class Crop:
+    """One frame to be turned into features."""
+
+    image: Path
+    view: View
+    augment: AugmentSettings = PLAIN
+
+
+def _photo_identity(path: Path) -> str:
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise DataError(f"image {path} is missing") from error
+    return f"{path.resolve()}|{status.st_size}|{status.st_mtime_ns}"
+
+
+class FeatureStore:
+    """Features of crops, computed in batches and remembered if a folder is given."""
+
+    def __init__(self, backbone: Backbone, fingerprint: str, folder: str | os.PathLike[str] | None = None, batch: int = 16):
+        self.backbone, self.batch = backbone, batch
+        settings = backbone.settings
+        self.size = settings.image_size
+        self.identity = f"{fingerprint}|{settings.layers}|{settings.image_size}"
+        self.folder = None if folder is None else Path(folder)
+        self.computed = 0  # backbone passes so far, for the curious and for tests
+
+    def path(self, crop: Crop) -> Path | None:
+        if self.folder is None:
+            return None
+        content = f"{self.identity}|{_photo_identity(crop.image)}|{crop.view.key(crop.augment)}"
+        name = hashlib.sha256(content.encode()).hexdigest()
+        return self.folder / name[:2] / f"{name[2:40]}.fea"
+
+    def get(self, crops: Sequence[Crop]) -> Tensor:
+        """Features (n, C, h, w) of crops, from disk where they are there and sound."""
+        paths = [self.path(crop) for crop in crops]
+        found: list[NDArray[np.float16] | None] = [None if path is None else _read(path) for path in paths]
+        missing = [index for index, values in enumerate(found) if values is None]
+        for start in range(0, len(missing), self.batch):
+            part = missing[start : start + self.batch]
+            for index, values in zip(part, self._compute([crops[i] for i in part]), strict=True):
+                found[index] = values
+                path = paths[index]
+                if path is not None:
+                    _write(path, values)
+        stacked = np.stack([values for values in found if values is not None])
+        return torch.from_numpy(stacked).float()
+
+    def fill(self, crops: Iterable[Crop], progress: Callable[[int], None] | None = None) -> None:
+        """Compute what is missing, a batch at a time."""
+        waiting: list[Crop] = []
+        for crop in crops:
+            path = self.path(crop)
+            if path is None or _read(path) is None:
+                waiting.append(crop)
+            elif progress:
+                progress(1)
+            if len(waiting) == self.batch:
+                self.get(waiting)
+                if progress:
+                    progress(len(waiting))
+                waiting = []
+        if waiting:
+            self.get(waiting)
+            if progress:
+                progress(len(waiting))
+
+    def _compute(self, crops: Sequence[Crop]) -> NDArray[np.float16]:
+        frames = [crop.view.render(load_image(crop.image), self.size, crop.augment) for crop in crops]
+        device = next(self.backbone.parameters()).device
+        with torch.inference_mode():
+            features = self.backbone(normalise_pixels(torch.from_numpy(np.stack(frames)).to(device)))
+        self.computed += len(crops)
+        return features.half().cpu().numpy()
+
+
+def _read(path: Path) -> NDArray[np.float16] | None:
+    """The values of an entry, or None if it is absent or damaged."""
+    try:
+        size = path.stat().st_size
+        if size < HEADER.size:
+            return None
+        raw = np.memmap(path, dtype=np.uint8, mode="r")
+    except (OSError, ValueError):
+        return None
+    magic, channels, height, width, checksum = HEADER.unpack(raw[: HEADER.size].tobytes())
+    payload = raw[HEADER.size :]
+    if magic != MAGIC or len(payload) != 2 * channels * height * width or zlib.crc32(payload) != checksum:
+        return None
+    return payload.view(np.float16).reshape(channels, height, width)
+
+
+def _write(path: Path, values: NDArray[np.float16]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = np.ascontiguousarray(values)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(HEADER.pack(MAGIC, *content.shape, zlib.crc32(content.tobytes())))
+            file.write(content.tobytes())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

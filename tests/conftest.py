@@ -1,0 +1,19 @@
+"""Fixtures shared by all tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # tests never ask a hub
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Reference tensors and real data, which live beside the repository and are not part of it."""
+    folder = Path(__file__).resolve().parents[2] / "shared"
+    if not (folder / "golden").is_dir():
+        pytest.skip("reference tensors and data sets are not beside the repository")
+    return folder
