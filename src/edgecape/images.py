@@ -15,14 +15,12 @@ if TYPE_CHECKING:
     from PIL import Image
 
 RGB = NDArray[np.uint8]
-MAX_PIXELS = 400_000_000  # of a file; protects against decompression bombs
-
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif", ".ppm", ".pgm", ".jp2")
 
 
 def load_image(source: str | os.PathLike[str] | Image.Image | NDArray[Any], name: str | None = None) -> RGB:
     """A path, PIL image or array → RGB uint8 (height, width, 3), upright as its EXIF orientation says."""
-    from PIL import Image, ImageOps
+    from PIL import Image
 
     if isinstance(source, np.ndarray):
         return _from_array(source, name or "array")
@@ -35,29 +33,38 @@ def load_image(source: str | os.PathLike[str] | Image.Image | NDArray[Any], name
         what = "is a folder" if path.is_dir() else "does not exist"
         raise ImageError(f"image {path} {what}")
     try:
-        with Image.open(path) as picture:
-            if picture.width * picture.height > MAX_PIXELS:
-                raise ImageError(
-                    f"image {path} has {picture.width} × {picture.height} pixels; the limit is {MAX_PIXELS // 10**6} megapixels"
-                )
-            return _from_pil(ImageOps.exif_transpose(picture), str(path))
+        with Image.open(path) as picture:  # refuses decompression bombs (above 179 megapixels)
+            return _from_pil(picture, str(path))
     except ImageError:
         raise
     except Exception as error:  # Pillow's decoders raise whatever they like on damaged files
         raise ImageError(f"image {path} cannot be read: {error}") from error
 
 
-def _from_pil(picture: Image.Image, name: str) -> RGB:
+def image_size(path: str | os.PathLike[str]) -> tuple[int, int]:
+    """(width, height) of a file as `load_image` would turn it upright, read from its header only."""
+    from PIL import Image
+
     try:
+        with Image.open(path) as picture:
+            sideways = picture.getexif().get(0x0112, 1) >= 5  # EXIF orientation: 5 to 8 swap the sides
+            return (picture.height, picture.width) if sideways else (picture.width, picture.height)
+    except Exception as error:  # as above
+        raise ImageError(f"image {path} cannot be read: {error}") from error
+
+
+def _from_pil(picture: Image.Image, name: str) -> RGB:
+    from PIL import Image, ImageOps
+
+    try:
+        picture = ImageOps.exif_transpose(picture)
         if picture.mode in ("I;16", "I;16B", "I;16L", "I", "F"):
             return _from_array(np.asarray(picture), name)
         if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
-            from PIL import Image
-
             picture = picture.convert("RGBA")
             white = Image.new("RGBA", picture.size, "white")
             picture = Image.alpha_composite(white, picture)
-        return np.array(picture.convert("RGB"))
+        return _from_array(np.array(picture.convert("RGB")), name)
     except (OSError, SyntaxError, ValueError) as error:
         raise ImageError(f"image {name} cannot be decoded: {error}") from error
 

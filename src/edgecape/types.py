@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import operator
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from edgecape.errors import AnnotationError
 
-if TYPE_CHECKING:
-    from PIL import Image
-
 Box = tuple[float, float, float, float]
-ImageSource = "str | os.PathLike[str] | Image.Image | NDArray[Any]"
 
 
 def as_points(values: ArrayLike, what: str = "keypoints") -> NDArray[np.float32]:
-    """(K, 2) float32, finite, K ≥ 1."""
+    """(K, 2) float32, K ≥ 1."""
     try:
         points = np.asarray(values, dtype=np.float32)
     except (TypeError, ValueError):
@@ -30,14 +28,16 @@ def as_points(values: ArrayLike, what: str = "keypoints") -> NDArray[np.float32]
     return points
 
 
-def as_edges(values: ArrayLike, K: int) -> tuple[tuple[int, int], ...]:
+def as_edges(values: Any, K: int) -> tuple[tuple[int, int], ...]:
     """Edges as 0-based pairs, each once, no loops."""
+    if not isinstance(values, Iterable):
+        raise AnnotationError(f"a skeleton is a list of pairs of keypoint numbers, got {values!r}")
     edges: list[tuple[int, int]] = []
-    for edge in values:  # type: ignore[union-attr]
+    for edge in values:
         try:
-            i, j = (int(index) for index in edge)
+            i, j = (operator.index(number) for number in edge)
         except (TypeError, ValueError):
-            raise AnnotationError(f"skeleton edge {edge!r} is not a pair of keypoint numbers") from None
+            raise AnnotationError(f"skeleton edge {edge!r} is not a pair of whole keypoint numbers") from None
         if not (0 <= i < K and 0 <= j < K):
             raise AnnotationError(
                 f"skeleton edge ({i}, {j}) does not fit {K} keypoints; edges are counted from 0, "
@@ -126,3 +126,61 @@ class Pose:
     """(K, 2) pixels: the first guess, by similarity alone, before the graph decoder moved it."""
     names: tuple[str, ...] | None = None
     skeleton: tuple[tuple[int, int], ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Prompt:
+    """A kind of object as the model understood it from its supports: encoded once, used on any number of photos."""
+
+    tokens: NDArray[np.float32]
+    """(K, d): what each keypoint looks like."""
+    prior: NDArray[np.float32]
+    """(K, K) 0/1: the graph that was given (all connected if no skeleton was)."""
+    weights: NDArray[np.float32]
+    """(K, K): the predicted graph, symmetric, before normalisation."""
+    graph: NDArray[np.float32]
+    """(K, K): the predicted graph Ã, rows sum to 1 or 0."""
+    skeleton: tuple[tuple[int, int], ...] | None
+    """The edges that were given, None if none were."""
+    names: tuple[str, ...] | None
+    shots: int
+    model: str
+    """Fingerprint of the model that made it; another model refuses it."""
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """One safetensors file with its facts as JSON in the header; nothing in it can run."""
+        from safetensors.numpy import save
+
+        from edgecape.files import atomic_write
+
+        arrays = {name: getattr(self, name) for name in PROMPT_ARRAYS}
+        facts = {"skeleton": self.skeleton, "names": self.names, "shots": self.shots, "model": self.model}
+        with atomic_write(path, "wb") as file:
+            file.write(save(arrays, metadata={"edgecape_prompt": json.dumps(facts)}))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Prompt:
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(path, framework="numpy") as file:
+                facts = json.loads((file.metadata() or {})["edgecape_prompt"])
+                arrays = {name: file.get_tensor(name) for name in PROMPT_ARRAYS}
+        except FileNotFoundError:
+            raise AnnotationError(f"prompt {path} does not exist") from None
+        except (OSError, SafetensorError, KeyError, ValueError) as error:
+            raise AnnotationError(f"{path} is not a prompt saved by edgecape: {error}") from error
+        skeleton, names = facts["skeleton"], facts["names"]
+        return cls(
+            **arrays,
+            skeleton=None if skeleton is None else as_edges(skeleton, len(arrays["tokens"])),
+            names=None if names is None else tuple(names),
+            shots=int(facts["shots"]),
+            model=str(facts["model"]),
+        )
+
+
+PROMPT_ARRAYS = ("tokens", "prior", "weights", "graph")

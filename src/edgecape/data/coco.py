@@ -1,47 +1,173 @@
-"""COCO-keypoints files → Dataset, in the order and with the filters of the evaluation protocol."""
+"""COCO-keypoints files → Dataset, in the order and with the filters of the evaluation protocol.
+
+A file whose structure is damaged is an error that names the file, the entry and the value. A single object that the
+protocol drops, or that has nothing to offer, is skipped and counted in Dataset.notes.
+"""
 
 from __future__ import annotations
 
-import gzip
-import json
+import math
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from edgecape.data import mp100
+from edgecape.data.bases import Decision, EdgeBase, Skeleton, decide
 from edgecape.data.dataset import Category, Dataset, Instance
+from edgecape.errors import DataError
+from edgecape.files import read_json
 from edgecape.geometry import clip_box
+from edgecape.images import image_size
+from edgecape.types import Box
+
+Entry = dict[str, Any]
 
 
-def read_coco(annotations: str | os.PathLike[str], images: str | os.PathLike[str]) -> Dataset:
-    path, root = Path(annotations), Path(images)
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt") as file:
-        content = json.load(file)
-    categories = tuple(
-        Category(
-            id=entry["id"],
-            name=entry["name"],
-            K=len(entry["keypoints"]),
-            edges=tuple((int(i), int(j)) for i, j in entry.get("skeleton", [])),
-            names=tuple(entry["keypoints"]),
-            supercategory=entry.get("supercategory"),
-        )
-        for entry in content["categories"]
-    )
+def read_coco(
+    annotations: str | os.PathLike[str], images: str | os.PathLike[str], edge_base: EdgeBase = "auto"
+) -> Dataset:
+    """A COCO-keypoints file (.json or .json.gz) whose file names are relative to the folder `images`.
+
+    edge_base: what the file counts its edges from: 0, 1 or "auto" (see bases.py). Images need not exist.
+    """
+    return to_dataset(load_coco(annotations), images, edge_base)
+
+
+# --- structure -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class CocoFile:
+    """A file whose structure is sound; entries are as they stand in it."""
+
+    path: Path
+    content: Entry
+    categories: dict[int, Entry]  # by id, file order
+    images: dict[int, Entry]  # by id, file order
+    of_image: dict[int, list[Entry]]  # annotations of each listed image, file order
+    K: dict[int, int]  # keypoints of each category
+    notes: list[str] = field(default_factory=list)
+
+
+def load_coco(path: str | os.PathLike[str]) -> CocoFile:
+    path = Path(path)
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise DataError(f"{path} holds a {type(content).__name__}, not images, annotations and categories")
+    lists: dict[str, list[Entry]] = {}
+    for part in ("images", "annotations", "categories"):
+        entries = content.get(part)
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+            raise DataError(f"{path}: '{part}' must be a list of objects; is this a COCO-keypoints file?")
+        lists[part] = entries
+    categories = _by_id(lists["categories"], "category", path)
+    images = _by_id(lists["images"], "image", path)
+    _by_id(lists["annotations"], "annotation", path)
+    for id_, entry in categories.items():
+        if not isinstance(entry.get("name"), str):
+            raise DataError(f"{path}: category {id_} has the name {entry.get('name')!r}; a name is a text")
+    for id_, entry in images.items():
+        if not isinstance(entry.get("file_name"), str) or not entry["file_name"]:
+            raise DataError(f"{path}: image {id_} has the file_name {entry.get('file_name')!r}")
+    file = CocoFile(path, content, categories, images, {id_: [] for id_ in images}, {})
+    strays = [entry["id"] for entry in lists["annotations"] if not _place(entry, file)]
+    if strays:
+        file.notes.append(f"{len(strays)} annotations skipped: their image is not listed (first: {strays[0]})")
+    file.K.update(_count_keypoints(file))
+    return file
+
+
+def _by_id(entries: list[Entry], what: str, path: Path) -> dict[int, Entry]:
+    found: dict[int, Entry] = {}
+    for position, entry in enumerate(entries):
+        id_ = entry.get("id")
+        if not isinstance(id_, int) or isinstance(id_, bool):
+            raise DataError(f"{path}: {what} number {position} has the id {id_!r}; an id is a whole number")
+        if id_ in found:
+            raise DataError(f"{path}: {what} id {id_} occurs twice; ids must differ")
+        found[id_] = entry
+    return found
+
+
+def _place(annotation: Entry, file: CocoFile) -> bool:
+    """Put a sound annotation with its image; False if that is not listed."""
+    who = f"{file.path}: annotation {annotation['id']}"
+    category, image = annotation.get("category_id"), annotation.get("image_id")
+    if not isinstance(category, int) or category not in file.categories:
+        raise DataError(f"{who} has the category_id {category!r}, which the file does not list")
+    if not isinstance(image, int):
+        raise DataError(f"{who} has the image_id {image!r}; an id is a whole number")
+    for key, size in (("keypoints", None), ("bbox", 4)):
+        values = annotation.get(key)
+        if values is None:
+            continue
+        if not isinstance(values, list) or not all(_is_number(value) for value in values):
+            raise DataError(f"{who} has {key} {str(values)[:60]}; expected a list of finite numbers")
+        if size is not None and len(values) != size:
+            raise DataError(f"{who} has {key} {values}; a box is x, y, width, height")
+    if len(annotation.get("keypoints") or []) % 3:
+        raise DataError(f"{who} has {len(annotation['keypoints'])} numbers as keypoints; they come as x, y, visibility")
+    for key in ("area", "num_keypoints", "iscrowd"):
+        if not _is_number(annotation.get(key, 0)):
+            raise DataError(f"{who} has {key} {annotation[key]!r}; expected a number")
+    if image not in file.of_image:
+        return False
+    file.of_image[image].append(annotation)
+    return True
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+def _count_keypoints(file: CocoFile) -> dict[int, int]:
+    """Keypoints of each category: as many as it names, else as many as its annotations have; all must agree."""
+    counts: dict[int, int] = {}
+    by: dict[int, str] = {}
+    for id_, entry in file.categories.items():
+        names = entry.get("keypoints") or []
+        if not isinstance(names, list):
+            raise DataError(f"{file.path}: category {entry['name']!r} has keypoints {names!r}, not a list of names")
+        if names:
+            counts[id_], by[id_] = len(names), "its category names"
+    for annotation in (annotation for members in file.of_image.values() for annotation in members):
+        K = len(annotation.get("keypoints") or []) // 3
+        id_ = annotation["category_id"]
+        if K and counts.setdefault(id_, K) != K:
+            raise DataError(
+                f"{file.path}: annotation {annotation['id']} of category {file.categories[id_]['name']!r} has "
+                f"{K} keypoints, but {by[id_]} {counts[id_]}"
+            )
+        if K:
+            by.setdefault(id_, f"annotation {annotation['id']} has")
+    return {id_: counts.get(id_, 0) for id_ in file.categories}
+
+
+# --- content -------------------------------------------------------------------------------------------------
+
+
+def to_dataset(file: CocoFile, images: str | os.PathLike[str], edge_base: EdgeBase = "auto") -> Dataset:
+    categories, notes = _categories(file, edge_base)
     place = {category.id: index for index, category in enumerate(categories)}
-    of_image: dict[int, list[dict]] = {}
-    for annotation in content["annotations"]:
-        of_image.setdefault(annotation["image_id"], []).append(annotation)
+    root = Path(images)
+    skipped: dict[str, list[int]] = {}
     instances: list[Instance] = []
-    for image in content["images"]:
-        for annotation in of_image.get(image["id"], []):
+    for image in file.images.values():
+        members = file.of_image[image["id"]]
+        if not members:
+            continue
+        width, height = _size(image, root, file.path)
+        for annotation in members:
+            box = clip_box(annotation["bbox"], width, height) if annotation.get("bbox") else None
+            reason = _why_not(annotation, box)
+            if reason or box is None:
+                skipped.setdefault(reason or "no box", []).append(annotation["id"])
+                continue
             values = np.array(annotation["keypoints"], dtype=np.float32).reshape(-1, 3)
-            box = clip_box(annotation["bbox"], image["width"], image["height"])
-            if annotation.get("iscrowd") or box is None or annotation.get("area", 1) <= 0:
-                continue
-            if values.max() == 0 or annotation.get("num_keypoints", 1) == 0:
-                continue
             visible = values[:, 2] > 0
             instances.append(
                 Instance(
@@ -54,4 +180,99 @@ def read_coco(annotations: str | os.PathLike[str], images: str | os.PathLike[str
                     annotation_id=annotation["id"],
                 )
             )
-    return Dataset(path.name.removesuffix(".gz").removesuffix(".json"), categories, tuple(instances))
+    notes += file.notes
+    notes += [f"{len(ids)} annotations skipped: {why} (first: {ids[0]})" for why, ids in skipped.items()]
+    return Dataset(
+        file.path.name.removesuffix(".gz").removesuffix(".json"), tuple(categories), tuple(instances), tuple(notes)
+    )
+
+
+def _why_not(annotation: Entry, box: Box | None) -> str | None:
+    """Why the protocol does not use an object, or None."""
+    keypoints = annotation.get("keypoints")
+    if annotation.get("iscrowd"):
+        return "a crowd"
+    if not keypoints:
+        return "no keypoints"
+    if annotation.get("bbox") is None:
+        return "no box"
+    if box is None or annotation.get("area", 1) <= 0:
+        return "the box has no area inside the image"
+    if max(keypoints) == 0 or annotation.get("num_keypoints", 1) == 0:
+        return "no keypoint is marked"
+    return None
+
+
+def _size(image: Entry, root: Path, path: Path) -> tuple[int, int]:
+    width: Any = image.get("width")
+    height: Any = image.get("height")
+    if width is None and height is None and (root / image["file_name"]).is_file():
+        return image_size(root / image["file_name"])
+    if not (_is_number(width) and _is_number(height) and width > 0 and height > 0):
+        raise DataError(
+            f"{path}: image {image['id']} ({image['file_name']}) has width {width!r} and height {height!r}; "
+            "both are needed in pixels, unless the image is there to look at"
+        )
+    return width, height
+
+
+def _categories(file: CocoFile, edge_base: EdgeBase) -> tuple[list[Category], list[str]]:
+    """Categories with their edges counted from 0, and what there is to say about it."""
+    skeletons = [
+        Skeleton(entry["name"], file.K[id_], _edges(entry, file.path)) for id_, entry in file.categories.items()
+    ]
+    ours = mp100.is_mp100((id_, entry["name"]) for id_, entry in file.categories.items())
+    stated = _stated_base(file) if edge_base == "auto" else edge_base
+    decisions = decide(skeletons, stated, str(file.path), mp100.KNOWN_BASES if ours else None)
+    categories, notes = [], []
+    for (id_, entry), skeleton, decision in zip(file.categories.items(), skeletons, decisions, strict=True):
+        edges = dict.fromkeys((i - decision.base, j - decision.base) for i, j in skeleton.edges)
+        once = [(i, j) for i, j in edges if i != j and not (j < i and (j, i) in edges)]
+        if len(once) < len(skeleton.edges):
+            notes.append(f"{skeleton.name}: {len(skeleton.edges) - len(once)} edges dropped (double, or to itself)")
+        names = entry.get("keypoints")
+        categories.append(
+            Category(
+                id=id_,
+                name=skeleton.name,
+                K=skeleton.K,
+                edges=tuple(once),
+                names=tuple(str(name) for name in names) if names else None,
+                supercategory=str(entry["supercategory"]) if entry.get("supercategory") else None,
+                file_base=decision.base if skeleton.edges else None,
+            )
+        )
+    return categories, notes + _base_notes(skeletons, decisions, ours and stated == "auto")
+
+
+def _edges(category: Entry, path: Path) -> tuple[tuple[int, int], ...]:
+    skeleton = category.get("skeleton") or []
+    sound = isinstance(skeleton, list) and all(
+        isinstance(edge, list) and len(edge) == 2 and all(isinstance(index, int) for index in edge) for edge in skeleton
+    )
+    if not sound:
+        raise DataError(
+            f"{path}: the skeleton of category {category['name']!r} is {str(skeleton)[:60]}; "
+            "expected a list of pairs of keypoint numbers"
+        )
+    return tuple((i, j) for i, j in skeleton)
+
+
+def _stated_base(file: CocoFile) -> EdgeBase:
+    """What the file itself says in info.edge_base, as files written by this package do."""
+    info = file.content.get("info")
+    stated: Any = info.get("edge_base", "auto") if isinstance(info, dict) else "auto"
+    if stated not in ("auto", 0, 1):
+        raise DataError(f"{file.path}: info.edge_base is {stated!r}; it can be 0 or 1")
+    return stated
+
+
+def _base_notes(skeletons: Sequence[Skeleton], decisions: Sequence[Decision], is_mp100: bool) -> list[str]:
+    drawn = [(s, d) for s, d in zip(skeletons, decisions, strict=True) if s.edges]
+    notes = [
+        f"warning: {s.name}: edges taken as counted from {d.base}: {d.why}; say so with the edge base if that is wrong"
+        for s, d in drawn
+        if not d.proven
+    ]
+    edition = mp100.edition((s.name, d.base if d.proven else None) for s, d in drawn) if is_mp100 else None
+    return [f"MP-100, {edition} edition", *notes] if edition else notes

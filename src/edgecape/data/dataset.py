@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import difflib
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgecape.errors import DataError
 from edgecape.types import Box
 
 
@@ -22,6 +24,7 @@ class Category:
     edges: tuple[tuple[int, int], ...]  # 0-based
     names: tuple[str, ...] | None = None  # of the keypoints
     supercategory: str | None = None
+    file_base: int | None = None  # what the file counted its edges from; None without edges
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,15 +56,75 @@ class Dataset:
     def category_of(self, instance: Instance) -> Category:
         return self.categories[instance.category]
 
-    def subset(self, categories: Sequence[int]) -> Dataset:
-        """Only these categories (by index), in file order; instances are numbered anew."""
-        keep = sorted(set(categories))
-        place = {old: new for new, old in enumerate(keep)}
-        chosen = [instance for instance in self.instances if instance.category in place]
+    def subset(self, categories: Sequence[int], keep: Callable[[Instance], bool] = lambda instance: True) -> Dataset:
+        """Only these categories (by index) and the instances to `keep`, in file order; instances are numbered anew."""
+        kept = sorted(set(categories))
+        place = {old: new for new, old in enumerate(kept)}
+        chosen = [instance for instance in self.instances if instance.category in place and keep(instance)]
         instances = tuple(
-            Instance(
-                index, place[old.category], old.image, old.box, old.keypoints, old.visible, old.annotation_id
-            )
-            for index, old in enumerate(chosen)
+            replace(instance, index=index, category=place[instance.category]) for index, instance in enumerate(chosen)
         )
-        return Dataset(self.name, tuple(self.categories[index] for index in keep), instances, self.notes)
+        return Dataset(self.name, tuple(self.categories[index] for index in kept), instances, self.notes)
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """On how much of a benchmark a number stands."""
+
+    categories: int  # that have objects
+    categories_total: int
+    instances: int
+    instances_total: int
+
+    @property
+    def complete(self) -> bool:
+        return self.categories == self.categories_total and self.instances == self.instances_total
+
+    def __str__(self) -> str:
+        share = self.instances / max(self.instances_total, 1)
+        return (
+            f"{self.categories} of {self.categories_total} categories, "
+            f"{self.instances} of {self.instances_total} objects ({share:.1%})"
+        )
+
+
+def find_categories(dataset: Dataset, wanted: Sequence[str]) -> list[int]:
+    """Indices of the categories with these names or ids; a name that several categories share finds them all."""
+    found: list[int] = []
+    for value in wanted:
+        hits = [i for i, category in enumerate(dataset.categories) if value in (category.name, str(category.id))]
+        if not hits:
+            names = sorted({category.name for category in dataset.categories})
+            near = difflib.get_close_matches(value, names, n=3) or names[:8]
+            raise DataError(f"{dataset.name} has no category {value!r}; did you mean {', '.join(near)}?")
+        found += hits
+    return found
+
+
+def usable(dataset: Dataset, categories: Sequence[str] = (), skip_missing: bool = False) -> frozenset[int]:
+    """Indices of the objects of the named categories (all if none is named) and, with `skip_missing`, only of those
+    whose image exists."""
+    chosen = set(find_categories(dataset, categories)) if categories else set(range(len(dataset.categories)))
+    candidates = [instance for instance in dataset.instances if instance.category in chosen]
+    exists = {path: path.is_file() for path in {i.image for i in candidates}} if skip_missing else {}
+    allowed = frozenset(instance.index for instance in candidates if exists.get(instance.image, True))
+    if not allowed:
+        why = f"no image is there, for example {candidates[0].image}" if candidates else "there is none"
+        raise DataError(f"no object of {dataset.name} can be used: {why}")
+    return allowed
+
+
+def coverage(dataset: Dataset, allowed: Collection[int]) -> Coverage:
+    kept = {dataset.instances[index].category for index in allowed}
+    return Coverage(len(kept), len(dataset.categories), len(allowed), len(dataset.instances))
+
+
+def restrict(dataset: Dataset, categories: Sequence[str] = (), skip_missing: bool = False) -> tuple[Dataset, Coverage]:
+    """The data set made of `usable` objects only, without categories that have none left, and what part that is."""
+    allowed = usable(dataset, categories, skip_missing)
+    part = coverage(dataset, allowed)
+    if len(allowed) == len(dataset.instances):
+        return dataset, part
+    owners = {dataset.instances[index].category for index in allowed}
+    smaller = dataset.subset(sorted(owners), lambda instance: instance.index in allowed)
+    return replace(smaller, notes=(*dataset.notes, f"restricted to {part}")), part

@@ -30,9 +30,9 @@ def resample_position_grid(position: Tensor, height: int, width: int) -> Tensor:
     other libraries resample to the size and get features that differ by several per cent.
     """
     class_token, patches = position[:, :1].float(), position[:, 1:].float()
-    side = round(patches.shape[1] ** 0.5)
-    if (side, side) == (height, width):
+    if patches.shape[1] == height * width:
         return position.float()
+    side = round(patches.shape[1] ** 0.5)
     patches = patches.unflatten(1, (side, side)).permute(0, 3, 1, 2)
     factor = ((height + 0.1) / side, (width + 0.1) / side)
     patches = F.interpolate(patches, scale_factor=factor, mode="bicubic", antialias=False)
@@ -100,6 +100,13 @@ class Backbone(nn.Module):
         if self.norm is not None:
             self.norm.load_state_dict({kind: state[f"layernorm.{kind}"] for kind in ("weight", "bias")})
         self.model.load_state_dict({name: state[checkpoint_name(name, state)] for name in self.model.state_dict()})
+
+    def checkpoint_state(self) -> dict[str, Tensor]:
+        """Tensors that `load` of a backbone with the same settings takes back; the position grid is as resampled."""
+        state = dict(self.model.state_dict())
+        if self.norm is not None:
+            state |= {f"layernorm.{kind}": tensor for kind, tensor in self.norm.state_dict().items()}
+        return state
 
     def train(self, mode: bool = True) -> Backbone:
         """A frozen backbone stays in eval mode."""

@@ -76,7 +76,7 @@ class DecoderLayer(nn.Module):
         A_norm: Tensor,
         structure: Tensor | None,
     ) -> Tensor:
-        """x and its position (B, K, d), image and its position (B, hw, d), usable (B, K), Ã (B, K, K)."""
+        """x and its position (B, K, d), image (B, hw, d) and its position (hw, d), usable (B, K), Ã (B, K, K)."""
         bias = key_bias(usable)
         if self.structural_bias is not None:
             bias = bias + self.structural_bias(structure)
@@ -132,14 +132,14 @@ class GraphDecoder(nn.Module):
         if self.settings.aggregate_transposed:
             A_norm = A_norm.transpose(1, 2)
         structure = self.structure(pose_graph)
-        position = position.expand(len(image), -1, -1)
         x, point = keypoints, start.detach()
         reported = []
         for layer, step in zip(self.layers, self.steps, strict=True):
-            point = point.detach()
-            x_position = self.position_mlp(sine_of_coordinates(point, x.shape[-1]))
+            fixed = point.detach()
+            x_position = self.position_mlp(sine_of_coordinates(fixed, x.shape[-1]))
             x = layer(x, x_position, image, position, usable, A_norm, structure)
             # Reported: a step from the *normalised* feature; handed on: one from the raw feature (released code).
+            # What a layer reports also teaches the step before it: `point` keeps the gradient of that one step.
             reported.append(torch.sigmoid(inverse_sigmoid(point) + step(self.norm(x))))
-            point = torch.sigmoid(inverse_sigmoid(point) + step(x))
+            point = torch.sigmoid(inverse_sigmoid(fixed) + step(x))
         return Decoded(torch.stack(reported), point)

@@ -123,7 +123,13 @@ class Network(nn.Module):
         return Output(decoded.coordinates, proposals, support.usable, support.graph, reconstruction)
 
     def reconstruct(
-        self, keypoints: Tensor, image: Tensor, position: Tensor, start: Tensor, support: SupportEncoding, hidden: Tensor
+        self,
+        keypoints: Tensor,
+        image: Tensor,
+        position: Tensor,
+        start: Tensor,
+        support: SupportEncoding,
+        hidden: Tensor,
     ) -> Tensor:
         """Decode with some keypoints hidden. Gradients reach the graph and the mask token only: decoder weights,
         features and proposals are constants here, so only a better graph can help."""

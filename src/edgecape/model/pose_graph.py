@@ -44,17 +44,16 @@ class DualAttentionLayer(nn.Module):
     def forward(
         self, keypoints: Tensor, image: Tensor, position: Tensor, usable: Tensor, prior_norm: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """keypoints (N, K, d), image (N, hw, d), position (N, hw, d), usable (N, K), Ã_prior (N, K, K)."""
+        """keypoints (N, K, d), image (N, hw, d), position (hw, d), usable (N, K), Ã_prior (N, K, K)."""
         bias = key_bias(usable)
-        unplaced = torch.zeros_like(keypoints)  # keypoint tokens carry no position here
         x = keypoints
         x = self.norm1(x + self.dropout(self.self_attention(x, x, x, bias)))
         if self.sees_image:
-            x = self.norm2(x + self.dropout(self.to_keypoints(x, unplaced, image, position)))
+            x = self.norm2(x + self.dropout(self.to_keypoints(x, None, image, position)))
         x = self.norm3(x + self.dropout(self.ffn(x, usable, prior_norm)))
         if self.sees_image:
             visible = None if self.leaks_padding else bias
-            image = self.norm4(image + self.dropout(self.to_image(image, position, x, unplaced, visible)))
+            image = self.norm4(image + self.dropout(self.to_image(image, position, x, None, visible)))
         return x, image
 
 
@@ -102,7 +101,7 @@ class PoseGraphPredictor(nn.Module):
         self, features: Tensor, shot_tokens: Tensor, tokens: Tensor, visible: Tensor, position: Tensor, prior: Tensor
     ) -> Tensor:
         """Keypoint features (B, K, d), refined in every shot and averaged over those that show the keypoint."""
-        B, S, K = visible.shape
+        B, S, _ = visible.shape
         start = shot_tokens if self.shot_refinement == "independent" else tokens[:, None].expand(-1, S, -1, -1)
         x = start.flatten(0, 1)  # one long batch of B · S images
         seen = visible.flatten(0, 1)
@@ -110,11 +109,10 @@ class PoseGraphPredictor(nn.Module):
             image = self.image_proj(features.flatten(0, 1)).flatten(2).transpose(1, 2)
         else:
             image = x.new_zeros(B * S, len(position), x.shape[-1])
-        where = position.expand(B * S, -1, -1)
         prior = graph.mask_adjacency(prior[:, None].expand(-1, S, -1, -1), visible).flatten(0, 1)
         prior_norm = graph.row_normalise(prior)
         for layer in self.layers:
-            x, image = layer(x, image, where, seen, prior_norm)
+            x, image = layer(x, image, position, seen, prior_norm)
         x = x.unflatten(0, (B, S))
         weight = visible.to(x.dtype)[..., None]
         return (x * weight).sum(1) / weight.sum(1).clamp(min=1)

@@ -50,7 +50,7 @@ class NetworkSettings:
     shot_refinement: Literal["averaged", "independent"] = "averaged"
     """Each shot's refinement starts from the shot-averaged keypoint tokens (released code) or its own (paper)."""
     pad_keypoints_to: int = 0
-    """Official weights were trained with K padded to 100 and padding that leaks into the predictor; 100 reproduces it."""
+    """Official weights were trained with K padded to 100, which leaks into the predictor; 100 reproduces it."""
     decoder_positions: bool = False
     """GraphCape: decoder self-attention adds the position embedding to queries and keys."""
     aggregate_transposed: bool = False

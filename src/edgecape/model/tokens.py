@@ -26,16 +26,14 @@ def map_size(image_size: tuple[int, int], stride: float) -> tuple[int, int]:
     return round(image_size[0] / stride), round(image_size[1] / stride)
 
 
-def gaussian_axes(
-    coordinates: Tensor, image_size: tuple[int, int], stride: float
-) -> tuple[Tensor, Tensor]:
+def gaussian_axes(coordinates: Tensor, image_size: tuple[int, int], stride: float) -> tuple[Tensor, Tensor]:
     """The separable factors (..., map height) and (..., map width) of each keypoint's Gaussian map, peak 1.
 
     coordinates (..., 2): (x, y) normalised to [0, 1] in the frame.
     """
     height, width = map_size(image_size, stride)
     frame = torch.tensor([image_size[1], image_size[0]], device=coordinates.device, dtype=coordinates.dtype)
-    centre = torch.floor(coordinates * frame / stride + 0.5)
+    centre = torch.trunc(coordinates * frame / stride + 0.5)  # as the reference: towards 0, also outside the frame
     return _gaussian_rows(centre[..., 1], height), _gaussian_rows(centre[..., 0], width)
 
 

@@ -28,7 +28,7 @@ WHEEL_SHA256 = "198644e37de36674974f453a9aebfc0120b168b9414cce18d4dceb576fbdf355
 def fingerprint(state: dict[str, Tensor]) -> str:
     """Short hash of names, shapes and values: which backbone a head was trained on."""
     digest = hashlib.sha256()
-    for name in sorted(state):
+    for name in sorted(name for name in state if not name.endswith("mask_token")):  # of no use after pre-training
         tensor = state[name].detach().to(torch.float32).contiguous().cpu()
         digest.update(f"{name}{tuple(tensor.shape)}".encode())
         digest.update(tensor.numpy().tobytes())

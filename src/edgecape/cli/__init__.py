@@ -1,0 +1,1 @@
+"""Command line: thin. Parse, call, print."""

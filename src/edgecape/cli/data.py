@@ -1,0 +1,212 @@
+"""edgecape data check | assemble | split: is a data set in order, build MP-100's images, hold out a super-category."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from edgecape.data.bases import EdgeBase
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from edgecape.data.assemble import Report
+    from edgecape.data.check import FileReport
+
+EXAMPLES = 5  # of each problem that are printed; JSON has them all
+
+
+def check(
+    data: Positional[Path],
+    images: Positional[Path | None] = None,
+    /,
+    edge_base: EdgeBase = "auto",
+    sample: int = 10,
+    json: Path | None = None,
+) -> int:
+    """Say per category what a data set has, what is missing and what is odd.
+
+    Exit code: 0 all is in order, 1 something is missing or odd, 2 it cannot be read.
+
+    Args:
+        data: Annotation file, or folder with annotations/ and images/.
+        images: Folder that the file names are relative to; found by itself in such a folder.
+        edge_base: What edges are counted from; auto decides from the edges and says when it cannot.
+        sample: Images per category that are opened to compare their size with the file.
+        json: Also write everything found to this file.
+    """
+    from rich.console import Console
+
+    from edgecape.data.check import check_file
+    from edgecape.data.locate import locate
+    from edgecape.files import write_json
+
+    console = Console()
+    files, root = locate(data, images)
+    reports = []
+    for path in files:
+        with console.status(f"looking at {path.name}"):
+            reports.append(check_file(path, root, edge_base, sample))
+        _print_check(reports[-1], console)
+    if json:
+        write_json(json, [report.to_dict() for report in reports], indent=1)
+        console.print(f"everything found: {json}", soft_wrap=True)
+    return 0 if all(report.clean for report in reports) else 1
+
+
+def assemble(
+    annotations: Annotated[tuple[Path, ...], arg(metavar="FILE|FOLDER")],
+    out: Path,
+    source: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=FOLDER")]] = (),
+    copy: bool = False,
+    json: Path | None = None,
+) -> int:
+    """Build MP-100's image tree from the folders of the data sets it is made of.
+
+    Run it without a source to see what is needed and where it is obtained, and again whenever another source has come
+    in: what is there is kept, and nothing is ever overwritten. Sources: coco, 300w, aflw, onehand10k, deepfashion2,
+    ap10k, macaquepose, fly, locust, cub200, carfusion, animalweb, keypoint5.
+
+    Exit code: 0 complete, 1 something is missing, 2 bad input.
+
+    Args:
+        annotations: MP-100's annotation files, or the folder they are in.
+        out: Folder to build: an image goes to OUT/<file name in the annotations>.
+        source: A source and the folder it was unpacked to, laid out in any way, such as coco=/data/coco; repeat it for
+            each source.
+        copy: Copy images instead of linking to them.
+        json: Also write a report with every problem to this file.
+    """
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from edgecape.data.assemble import assemble as build
+    from edgecape.data.assemble import parse_sources
+    from edgecape.data.locate import locate
+    from edgecape.files import write_json
+
+    console = Console()
+    folders = parse_sources(source)
+    files = [file for path in annotations for file in locate(path)[0]]
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("reading")
+        report = build(
+            files,
+            folders,
+            out,
+            copy,
+            lambda done, total: progress.update(task, description="images", completed=done, total=total),
+        )
+    _print_assembly(report, set(folders), console)
+    if json:
+        write_json(json, report.to_dict(), indent=1)
+        console.print(f"every problem: {json}", soft_wrap=True)
+    return 0 if report.complete else 1
+
+
+def split(
+    files: Positional[tuple[Path, ...]],
+    /,
+    hold_out: str,
+    out: Annotated[Path, arg(aliases=["-o"])],
+    edge_base: EdgeBase = "auto",
+) -> int:
+    """Write two COCO files: one super-category, and all others.
+
+    Args:
+        files: COCO-keypoints file, or several that go together (train, val and test of an MP-100 split).
+        hold_out: Super-category, as the file calls it; for MP-100 body, face, hand, animal_body, animal_face, clothes,
+            furniture or vehicle.
+        out: Folder for the two files.
+        edge_base: What edges are counted from; the files written count from 0 and say so.
+    """
+    from rich.console import Console
+
+    from edgecape.data.coco import read_coco
+    from edgecape.data.splits import write_hold_out
+
+    console = Console()
+    for path, purpose in zip(write_hold_out(files, hold_out, out, edge_base), ("train", "test"), strict=True):
+        part = read_coco(path, path.parent)
+        console.print(
+            f"{purpose}: {path}, {len(part.categories)} categories, {len(part.instances)} objects", soft_wrap=True
+        )
+    return 0
+
+
+def _print_check(report: FileReport, console: Console) -> None:
+    from rich.table import Table
+
+    table = Table(title=report.annotations, title_justify="left", title_style="bold")
+    table.add_column("category", overflow="fold")
+    for heading in ("objects", "images", "missing", "keypoints", "edges", "base", "odd"):
+        table.add_column(heading, justify="right")
+    for row in report.categories:
+        left_out = row.annotations - row.objects
+        table.add_row(
+            row.name,
+            f"{row.objects} (+{left_out})" if left_out else str(row.objects),
+            str(row.images),
+            _alarm(row.missing),
+            str(row.keypoints),
+            str(row.edges or "–"),
+            "–" if row.edge_base is None else str(row.edge_base),
+            _alarm(row.odd),
+        )
+    console.print(table)
+    for note in report.notes:
+        console.print(f"  {note}", style="yellow" if note.startswith("warning") else "", markup=False, soft_wrap=True)
+    for kind, count in report.kinds().most_common():
+        console.print(f"  {count} × {kind}", style="yellow", markup=False)
+        for finding in [finding for finding in report.findings if finding.kind == kind][:EXAMPLES]:
+            who = "" if finding.annotation is None else f"annotation {finding.annotation}, "
+            console.print(f"      {who}{finding.image}: {finding.detail}", markup=False, soft_wrap=True)
+    if report.missing:
+        found = report.images_total - len(report.missing)
+        console.print(
+            f"  {found} of {report.images_total} images found below {report.images}, missing for example "
+            f"{', '.join(report.missing[:3])}",
+            style="red",
+            markup=False,
+            soft_wrap=True,
+        )
+    if report.clean:
+        console.print("  all in order", style="green")
+
+
+def _print_assembly(report: Report, given: set[str], console: Console) -> None:
+    from rich.table import Table
+
+    from edgecape.data.mp100 import SOURCES
+
+    table = Table(title=f"MP-100 in {report.out}", title_justify="left", title_style="bold")
+    table.add_column("source")
+    headings = ("images", "there", "placed", "missing", "ambiguous", "conflict", "other size")
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    sources = report.sources()
+    for key, counts in sources.items():
+        total = sum(number for status, number in counts.items() if status != "other size")
+        numbers = [
+            str(counts[name] or "–") if name in ("there", "placed") else _alarm(counts[name]) for name in headings[1:]
+        ]
+        table.add_row(key, str(total), *numbers)
+    console.print(table)
+    for key, counts in sources.items():
+        if counts["missing"]:
+            source = SOURCES[key]
+            console.print(f"{source.title}: {counts['missing']} missing", style="bold", markup=False)
+            console.print(f"  get it: {source.url} ({source.terms})", markup=False, soft_wrap=True)
+            console.print(f"  needed: {source.wanted}; then --source {key}=FOLDER", markup=False, soft_wrap=True)
+            missing = [item for item in report.problems if item.source == key and item.status == "missing"]
+            for item in missing[:2] if key in given else []:
+                console.print(f"  {item.file_name}: {item.detail}", markup=False, soft_wrap=True, style="dim")
+    for item in [item for item in report.problems if item.status in ("ambiguous", "conflict")][:EXAMPLES]:
+        console.print(f"{item.status}: {item.file_name}: {item.detail}", style="yellow", markup=False, soft_wrap=True)
+    console.print("complete" if report.complete else "not complete", style="green" if report.complete else "red")
+
+
+def _alarm(number: int) -> str:
+    return f"[red]{number}[/red]" if number else "–"

@@ -1,0 +1,270 @@
+"""edgecape evaluate: a model beside its baselines, with the protocol of the published numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tyro
+from tyro.conf import Positional, UseAppendAction
+
+from edgecape.data.bases import EdgeBase
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from edgecape.data.dataset import Dataset
+    from edgecape.data.features import FeatureStore
+    from edgecape.evaluation.episodes import Episode
+    from edgecape.evaluation.protocol import Localiser
+    from edgecape.evaluation.report import Report
+    from edgecape.evaluation.result import Result, Row
+    from edgecape.model.backbone import Backbone
+    from edgecape.predictor import EdgeCape
+
+
+def evaluate(
+    model: Positional[str],
+    data: Positional[Path],
+    /,
+    images: Path | None = None,
+    split: str | None = None,
+    shots: int = 1,
+    episodes: int = 200,
+    categories: UseAppendAction[tuple[str, ...]] = (),
+    skip_missing: bool = False,
+    edge_base: EdgeBase = "auto",
+    groups: UseAppendAction[tuple[str, ...]] = (),
+    train_annotations: Path | None = None,
+    thresholds: tuple[float, ...] = (0.05, 0.1, 0.2),
+    baselines: bool = True,
+    layers: tuple[int, ...] = (-2, -1),
+    cache: Path | None = None,
+    out: Path | None = None,
+) -> int:
+    """Measure a model and its baselines on the same pairs, with the evaluation protocol of MP-100.
+
+    Example: edgecape evaluate default mydata --split test --shots 5 --out results
+
+    Runs on several processes or GPUs with: accelerate launch -m edgecape.cli.main evaluate …
+
+    Args:
+        model: Model folder, hub id or official checkpoint; "default", or "none" for the baselines alone.
+        data: COCO-keypoints file, or folder with annotations/ and images/.
+        images: Folder that the file names are relative to; found by itself in such a folder.
+        split: Which file of a folder: its name or the end of it, such as test or split1_test.
+        shots: Supports per episode; 1 and 5 are usual.
+        episodes: Per category; published numbers have 200, validation 100.
+        categories: Only this category, by name or id; repeat it for more.
+        skip_missing: Leave out objects whose image is missing.
+        edge_base: What edges are counted from; auto decides from the edges and says when it cannot.
+        groups: Report a group of super-categories apart from the rest, as NAME=SUPERCATEGORY,SUPERCATEGORY or just
+            SUPERCATEGORY; repeat it for more.
+        train_annotations: File the model was trained on: reports categories whose keypoints it has met in training
+            apart from the others.
+        thresholds: Of PCK.
+        baselines: Also measure copying the support and training-free matching, and the model with less of the graph.
+        layers: Of the backbone, for the matching.
+        cache: Folder for cached features.
+        out: Folder for evaluation.json, evaluation.csv and the distances of every method (.npz).
+    """
+    from accelerate import PartialState
+    from rich.console import Console
+
+    from edgecape.data.coco import read_coco
+    from edgecape.data.dataset import coverage, usable
+    from edgecape.evaluation.episodes import pairs, protocol_episodes, restrict
+    from edgecape.evaluation.published import published_metrics
+    from edgecape.evaluation.report import Report
+    from edgecape.evaluation.result import summarise
+
+    console = Console(quiet=not PartialState().is_main_process)
+    annotations, root = _find(data, images, split)
+    dataset = read_coco(annotations, root, edge_base)
+    allowed = usable(dataset, categories, skip_missing)
+    if not skip_missing:
+        _check_images(dataset, allowed)
+    official, notes = protocol_episodes(dataset, shots, episodes)
+    chosen = restrict(official, allowed)  # some of the official pairs, never others
+    stands_on = f"{len(pairs(chosen))} of {len(pairs(official))} pairs, {coverage(dataset, allowed)} of {dataset.name}"
+    groupings = _groupings(dataset, groups, train_annotations)
+    methods, more_notes = _methods(model, layers, baselines, cache)
+    results = _measure(dataset, chosen, methods, console)
+    report = Report(
+        dataset=dataset.name,
+        shots=shots,
+        stands_on=stands_on,
+        notes=(*dataset.notes, *notes, *more_notes),
+        rows={
+            grouping: {name: summarise(result, members, thresholds) for name, result in results.items()}
+            for grouping, members in groupings.items()
+        },
+        published=published_metrics(dataset.name, shots),
+    )
+    _print(report, console)
+    if out and PartialState().is_main_process:
+        report.write_json(out / "evaluation.json")
+        report.write_csv(out / "evaluation.csv")
+        for name, result in results.items():
+            result.save(out / f"{name.replace(', ', '_').replace(' ', '_')}.npz")
+        console.print(f"numbers and distances: {out}", soft_wrap=True)
+    return 0
+
+
+def _find(data: Path, images: Path | None, split: str | None) -> tuple[Path, Path]:
+    """The one annotation file that is meant, and its image folder."""
+    from edgecape.data.locate import locate
+    from edgecape.errors import DataError
+
+    files, root = locate(data, images)
+    stems = {file.name.removesuffix(".gz").removesuffix(".json"): file for file in files}
+    matching = [stem for stem in stems if split is None or stem == split or stem.endswith(f"_{split}")]
+    if len(matching) != 1:
+        found = "none fits" if not matching else f"{len(matching)} fit"
+        raise DataError(f"{data} has the files {', '.join(stems)}; {found}, say which one with --split")
+    return stems[matching[0]], root
+
+
+def _check_images(dataset: Dataset, allowed: frozenset[int]) -> None:
+    from edgecape.errors import DataError
+
+    paths = sorted({dataset.instances[index].image for index in allowed})
+    missing = [path for path in paths if not path.is_file()]
+    if missing:
+        raise DataError(
+            f"{len(missing)} of {len(paths)} images of {dataset.name} are missing, for example {missing[0]}; "
+            "--skip-missing evaluates on those that are there"
+        )
+
+
+def _groupings(dataset: Dataset, groups: tuple[str, ...], train: Path | None) -> dict[str, Mapping[str, list[int]]]:
+    from edgecape.data.coco import read_coco
+    from edgecape.evaluation import groups as grouping
+
+    found: dict[str, Mapping[str, list[int]]] = {"all": grouping.everything(dataset)}
+    if groups:
+        found["group"] = grouping.chosen_supercategories(dataset, groups)
+    if train:
+        found["definition"] = grouping.known_and_new(dataset, read_coco(train, train.parent))
+    by_super = grouping.each_supercategory(dataset)
+    if len(by_super) > 1:
+        found["supercategory"] = by_super
+    found["category"] = grouping.each_category(dataset)
+    return found
+
+
+def _methods(
+    model: str, layers: tuple[int, ...], with_baselines: bool, cache: Path | None
+) -> tuple[dict[FeatureStore, dict[str, Localiser]], list[str]]:
+    """What to run on which features, and notes."""
+    from accelerate import PartialState
+
+    from edgecape.data.features import FeatureStore
+    from edgecape.errors import SettingsError
+    from edgecape.evaluation.localisers import baselines, network_localiser, variants
+    from edgecape.model.settings import BackboneSettings
+    from edgecape.weights.backbone import load_backbone
+
+    if model == "none":
+        if not with_baselines:
+            raise SettingsError("there is nothing to measure: neither a model nor baselines")
+        backbone, fingerprint = load_backbone(BackboneSettings(layers=layers))
+        return {FeatureStore(backbone, fingerprint, cache): baselines(backbone)}, []
+
+    from edgecape.predictor import EdgeCape
+
+    loaded = EdgeCape.from_pretrained(None if model == "default" else model, device=PartialState().device)
+    own = FeatureStore(loaded.backbone, loaded.backbone_fingerprint, cache)
+    if not with_baselines:
+        return {own: {"model": network_localiser(loaded.network)}}, []
+    backbone, notes = _with_layers(loaded, layers)
+    matching = own if backbone is loaded.backbone else FeatureStore(backbone, loaded.backbone_fingerprint, cache)
+    methods = {matching: baselines(backbone)}
+    methods.setdefault(own, {}).update(variants(loaded.network))
+    return methods, notes
+
+
+def _with_layers(model: EdgeCape, layers: tuple[int, ...]) -> tuple[Backbone, list[str]]:
+    """The model's backbone with other output layers; the one it has if that is all there is of it."""
+    from dataclasses import replace
+
+    from edgecape.errors import WeightsError
+    from edgecape.evaluation.localisers import layer_channels
+    from edgecape.weights.backbone import load_backbone
+
+    try:
+        other, fingerprint = load_backbone(replace(model.backbone.settings, layers=layers, trainable=False))
+        if fingerprint != model.backbone_fingerprint:
+            raise WeightsError("it has weights of its own")
+    except WeightsError as error:
+        return model.backbone, [
+            f"matching with the layers that the model uses; its backbone has no others here: {error}"
+        ]
+    if layer_channels(other) == layer_channels(model.backbone):
+        return model.backbone, []
+    return other.to(model.device), []
+
+
+def _measure(
+    dataset: Dataset,
+    episodes: Sequence[Episode],
+    methods: Mapping[FeatureStore, Mapping[str, Localiser]],
+    console: Console,
+) -> dict[str, Result]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from edgecape.evaluation.protocol import evaluate as run
+
+    columns = (TextColumn("pairs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    results: dict[str, Result] = {}
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=len(methods) * sum(len(episode.queries) for episode in episodes))
+        for store, localisers in methods.items():
+            results |= run(dataset, episodes, localisers, store, lambda done: progress.advance(task, done))
+    return results
+
+
+def _print(report: Report, console: Console) -> None:
+    from rich.table import Table
+
+    from edgecape.evaluation.published import NOTE
+
+    table = Table(title=f"{report.dataset}, {report.shots}-shot", title_justify="left", title_style="bold")
+    metrics = [name for name in next(iter(report.rows["all"].values()))[0].mean if name != "EPE"]
+    table.add_column("")
+    for metric in metrics:
+        table.add_column(metric, justify="right", no_wrap=True)
+    for grouping, methods in report.rows.items():
+        if grouping == "category":
+            continue  # in the files only
+        for rows in zip(*methods.values(), strict=True):  # of one group, by every method
+            of = f"{rows[0].group}: {rows[0].categories} categories, {rows[0].pairs} pairs"
+            table.add_section()
+            table.add_row(of, style="bold")
+            for method, row in zip(methods, rows, strict=True):
+                table.add_row(f"  {method}", *(_number(row, metric) for metric in metrics))
+        if grouping == "all":
+            for method, values in report.published.items():
+                shown = (f"{100 * values[metric]:.1f}" if metric in values else "" for metric in metrics)
+                table.add_row(f"  {method} (published)", *shown, style="dim")
+    console.print(table)
+    notes = ["PCK, mPCK and AUC in per cent, with 95 % intervals of mPCK@5 for other photos of these categories"]
+    if report.published:
+        notes.append(NOTE)
+    for note in (*notes, *report.notes):
+        console.print(f"  {note}", style="yellow" if note.startswith("warning") else "", markup=False, soft_wrap=True)
+    console.print(f"these numbers stand on {report.stands_on}", markup=False, soft_wrap=True)
+
+
+def _number(row: Row, metric: str) -> str:
+    if metric == "NME":
+        return f"{row.mean[metric]:.3f}"
+    text = f"{100 * row.mean[metric]:.1f}"
+    if metric == "mPCK@5":
+        text += f" [dim]({100 * row.low[metric]:.1f}–{100 * row.high[metric]:.1f})[/dim]"
+    return text
+
+
+def main(arguments: list[str]) -> int:
+    return tyro.cli(evaluate, prog="edgecape evaluate", args=arguments)

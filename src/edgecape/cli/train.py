@@ -1,0 +1,85 @@
+"""edgecape train: three phases, resumable, on one process or many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from edgecape.training.settings import RECIPES, TrainSettings, recipe
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train EdgeCape as the paper says, on MP-100 or any COCO-keypoints file; run again to go on after a stop.
+
+    Example: edgecape train small --data train.json --images images --val val.json --out runs/first
+    Every setting below can be changed, e.g. --settings.batch 8 --settings.episodes.shots 5.
+    """
+
+    data: Path
+    """COCO-keypoints file with the training categories."""
+    images: Path
+    """Folder its file names are relative to."""
+    out: Path
+    """Folder of the run: settings, log, curves, checkpoints, models."""
+    val: Path | None = None
+    """COCO-keypoints file with other categories, to choose the best weights on."""
+    phases: tuple[str, ...] = ()
+    """Names of the recipe's phases to run; all if not given."""
+    start: Path | None = None
+    """Model folder to begin with, for instance to run a later phase alone."""
+    cache: Path | None = None
+    """Folder for cached features of a frozen backbone; they are computed anew each time if not given."""
+    settings: TrainSettings = field(default_factory=TrainSettings)
+
+
+def train(options: Train) -> int:
+    from dataclasses import replace
+
+    from edgecape.data.coco import read_coco
+    from edgecape.data.features import FeatureStore
+    from edgecape.errors import SettingsError
+    from edgecape.training.loop import train as run
+    from edgecape.weights.backbone import load_backbone
+    from edgecape.weights.store import load_model
+
+    settings = options.settings
+    if options.phases:
+        known = {phase.name: phase for phase in settings.phases}
+        unknown = [name for name in options.phases if name not in known]
+        if unknown:
+            raise SettingsError(f"the recipe has no phase '{unknown[0]}'; it has {', '.join(known)}")
+        settings = replace(settings, phases=tuple(known[name] for name in options.phases))
+    settings.check()
+    start = None if options.start is None else load_model(options.start).head
+    dataset = read_coco(options.data, options.images)
+    validation = None if options.val is None else read_coco(options.val, options.images)
+    backbone, fingerprint = load_backbone(settings.network.backbone)
+    if backbone.channels != settings.network.channels:
+        raise SettingsError(
+            f"the backbone gives {backbone.channels} channels, the network expects {settings.network.channels}; "
+            f"set --settings.network.channels {backbone.channels}"
+        )
+    store = FeatureStore(backbone, fingerprint, options.cache)
+    run(settings, dataset, store, options.out, validation, start, {"backbone_fingerprint": fingerprint})
+    print(f"done: models of each phase, log and curves are in {options.out}")
+    return 0
+
+
+def main(arguments: list[str]) -> int:
+    name = "paper"
+    if arguments and not arguments[0].startswith("-"):
+        name, arguments = arguments[0], arguments[1:]
+    defaults = recipe(name)
+    description = f"{Train.__doc__}\n\nRecipes: {', '.join(RECIPES)} (first argument; now: {name})."
+    options = tyro.cli(
+        Annotated[Train, tyro.conf.arg(name="")],
+        prog=f"edgecape train {name}",
+        description=description,
+        args=arguments,
+        default=Train(data=tyro.MISSING, images=tyro.MISSING, out=tyro.MISSING, settings=defaults),
+    )
+    return train(options)

@@ -1,0 +1,223 @@
+"""Training episodes: a few supports and a query with the same keypoints, annotated or self-supervised.
+
+Every choice is drawn from (seed, epoch, position in the epoch): an epoch can be entered anywhere and two processes can
+share it, and nothing about the state of a random generator has to be saved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from edgecape import graph
+from edgecape.data.dataset import Category, Dataset, Instance
+from edgecape.data.features import Crop, FeatureStore
+from edgecape.data.views import AugmentSettings, View, inside, make_view
+from edgecape.errors import DataError
+
+
+@dataclass(frozen=True)
+class EpisodeSettings:
+    shots: int = 1
+    balance: Literal["category", "definition"] = "category"
+    """Draw every category equally often (paper), or every keypoint definition, then one of its categories."""
+    steps_per_epoch: int = 0
+    """0: every category is drawn as often as the largest one has objects (paper)."""
+    self_supervised: float = 0.0
+    """Share of episodes made of two views of one photo with random points on the object and a random graph."""
+    points: tuple[int, int] = (5, 24)
+    """Fewest and most points of a self-supervised episode."""
+    subset: float = 0.0
+    """Probability that an annotated episode keeps only a random part of its keypoints."""
+    edge_noise: float = 0.0
+    """Probability that an episode's skeleton gets wrong edges, loses some, or is replaced by the full graph."""
+    most_objects: int = 0
+    """Use only so many objects of a category, the first in the file; 0: all."""
+    views: int = 0
+    """Augmented views per object, shared by all epochs, so that features can be cached; 0: new views every time."""
+    seed: int = 0
+    augment: AugmentSettings = field(default_factory=AugmentSettings)
+
+
+class Batch(NamedTuple):
+    """B episodes, padded to the largest K among them."""
+
+    query: Tensor  # (B, C, h, w) features
+    support: Tensor  # (B, S, C, h, w)
+    coordinates: Tensor  # (B, S, K, 2) of the supports, in [0, 1]
+    visible: Tensor  # (B, K) bool, in all supports (as the protocol drops the others)
+    prior: Tensor  # (B, K, K)
+    target: Tensor  # (B, K, 2) of the query, in [0, 1]
+    weight: Tensor  # (B, K) bool: usable in query and supports
+
+    def to(self, device: torch.device) -> Batch:
+        return Batch(*(tensor.to(device) for tensor in self))
+
+
+class _Episode(NamedTuple):
+    supports: list[Crop]
+    query: Crop
+    coordinates: NDArray[np.float32]  # (S, K, 2)
+    visible: NDArray[np.bool_]  # (K,)
+    prior: Tensor  # (K, K)
+    target: NDArray[np.float32]  # (K, 2)
+    target_visible: NDArray[np.bool_]  # (K,)
+
+
+class EpisodeSampler:
+    """Draws episodes from a data set and turns them into batches of features."""
+
+    def __init__(self, dataset: Dataset, store: FeatureStore, settings: EpisodeSettings):
+        self.dataset, self.store, self.settings = dataset, store, settings
+        needed = settings.shots + 1
+        most = settings.most_objects or None
+        self.members = [members[:most] for members in dataset.by_category]
+        self.usable = [index for index, members in enumerate(self.members) if len(members) >= needed]
+        if not self.usable:
+            raise DataError(
+                f"no category of {dataset.name} has {needed} objects, which {settings.shots} shots and a query need; "
+                "use fewer shots or more data"
+            )
+        definitions: dict[tuple[object, ...], list[int]] = {}
+        for index in self.usable:
+            definitions.setdefault(definition_of(dataset.categories[index]), []).append(index)
+        self.definitions = list(definitions.values())
+
+    def steps(self, batch: int) -> int:
+        """Steps of one epoch with a global batch size."""
+        if self.settings.steps_per_epoch:
+            return self.settings.steps_per_epoch
+        largest = max(len(self.members[index]) for index in self.usable)
+        return max(1, len(self.usable) * largest // batch)
+
+    def order(self, epoch: int, length: int) -> NDArray[np.int64]:
+        """The category of each episode of an epoch."""
+        rng = np.random.default_rng((self.settings.seed, epoch, 0))
+        if self.settings.balance == "definition":
+            drawn = rng.integers(len(self.definitions), size=length)
+            return np.array([rng.choice(self.definitions[index]) for index in drawn])
+        rounds = -(-length // len(self.usable))
+        everyone = np.concatenate([rng.permutation(self.usable) for _ in range(rounds)])
+        return everyone[:length]
+
+    def batch(self, epoch: int, categories: NDArray[np.int64], start: int) -> Batch:
+        """Episodes `start`, `start` + 1, … of an epoch, one for each of `categories`."""
+        return self.collate([self.draw(epoch, start + i, int(category)) for i, category in enumerate(categories)])
+
+    def draw(self, epoch: int, position: int, category: int) -> _Episode:
+        rng = np.random.default_rng((self.settings.seed, epoch, 1, position))
+        if rng.random() < self.settings.self_supervised:
+            return self._self_supervised(rng, category)
+        return self._annotated(rng, category)
+
+    # --- one episode -------------------------------------------------------------------------------------
+
+    def _view(self, instance: Instance, rng: np.random.Generator, avoid: int = -1) -> tuple[View, int]:
+        """A view of an object other than number `avoid`, and its number."""
+        settings = self.settings
+        if settings.views:
+            number = int(rng.integers(settings.views))
+            if number == avoid:
+                number = (number + 1) % settings.views
+        else:
+            number = int(rng.integers(2**31))
+        return make_view(instance.box, self.store.size, settings.augment, settings.seed, instance.index, number), number
+
+    def _annotated(self, rng: np.random.Generator, category: int) -> _Episode:
+        chosen = rng.choice(self.members[category], size=self.settings.shots + 1, replace=False)
+        instances = [self.dataset.instances[index] for index in chosen]
+        views = [self._view(instance, rng)[0] for instance in instances]
+        placed = np.stack(
+            [
+                view.coordinates(instance.keypoints, self.store.size)
+                for view, instance in zip(views, instances, strict=True)
+            ]
+        )
+        shown = np.stack([instance.visible for instance in instances]) & inside(placed)
+        prior = graph.adjacency(self.dataset.categories[category].edges, placed.shape[1])
+        if rng.random() < self.settings.subset and placed.shape[1] > 4:
+            keep = np.sort(rng.permutation(placed.shape[1])[: rng.integers(4, placed.shape[1] + 1)])
+            placed, shown, prior = placed[:, keep], shown[:, keep], prior[keep][:, keep]
+        crops = [Crop(i.image, v, self.settings.augment) for i, v in zip(instances, views, strict=True)]
+        prior = self._noisy(prior, rng)
+        return _Episode(crops[:-1], crops[-1], placed[:-1], shown[:-1].all(0), prior, placed[-1], shown[-1])
+
+    def _self_supervised(self, rng: np.random.Generator, category: int) -> _Episode:
+        """Two views of one photo: exact correspondences and a new definition every time."""
+        instance = self.dataset.instances[int(rng.choice(self.members[category]))]
+        query, number = self._view(instance, rng)
+        supports = [self._view(instance, rng, avoid=number)[0] for _ in range(self.settings.shots)]
+        x, y, w, h = instance.box
+        low, high = self.settings.points
+        points = rng.random((int(rng.integers(low, high + 1)), 2)) * (w, h) + (x, y)
+        placed = np.stack([view.coordinates(points.astype(np.float32), self.store.size) for view in (*supports, query)])
+        shown = inside(placed)
+        crops = [Crop(instance.image, view, self.settings.augment) for view in (*supports, query)]
+        prior = self._noisy(random_graph(points, rng), rng)
+        return _Episode(crops[:-1], crops[-1], placed[:-1], shown[:-1].all(0), prior, placed[-1], shown[-1])
+
+    def _noisy(self, prior: Tensor, rng: np.random.Generator) -> Tensor:
+        if rng.random() >= self.settings.edge_noise:
+            return prior
+        generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
+        kind = rng.integers(3)
+        if kind == 0:
+            return graph.add_random_edges(prior, int(rng.integers(1, 9)), generator)
+        if kind == 1:
+            return graph.drop_random_edges(prior, 0.3, generator)
+        return graph.fully_connected(len(prior))
+
+    # --- a batch -----------------------------------------------------------------------------------------
+
+    def collate(self, episodes: list[_Episode]) -> Batch:
+        K, S = max(len(episode.target) for episode in episodes), self.settings.shots
+        crops = [crop for episode in episodes for crop in (*episode.supports, episode.query)]
+        features = self.store.get(crops).unflatten(0, (len(episodes), S + 1))
+
+        def padded(values: list[NDArray[np.generic] | Tensor], *axes: int) -> Tensor:
+            tensors = [torch.as_tensor(value) for value in values]
+            out = torch.zeros(len(tensors), *(K if a in axes else n for a, n in enumerate(tensors[0].shape)))
+            for row, tensor in zip(out, tensors, strict=True):
+                row[tuple(slice(n) for n in tensor.shape)] = tensor
+            return out
+
+        visible = padded([episode.visible for episode in episodes], 0) > 0
+        return Batch(
+            query=features[:, -1],
+            support=features[:, :-1],
+            coordinates=padded([episode.coordinates for episode in episodes], 1),
+            visible=visible,
+            prior=padded([episode.prior for episode in episodes], 0, 1),
+            target=padded([episode.target for episode in episodes], 0),
+            weight=visible & (padded([episode.target_visible for episode in episodes], 0) > 0),
+        )
+
+    def crops(self, view: int) -> list[Crop]:
+        """One view of every object in use."""
+        settings, size = self.settings, self.store.size
+        instances = [self.dataset.instances[index] for index in np.concatenate(self.members)]
+        views = [make_view(one.box, size, settings.augment, settings.seed, one.index, view) for one in instances]
+        return [Crop(one.image, view, settings.augment) for one, view in zip(instances, views, strict=True)]
+
+
+def definition_of(category: Category) -> tuple[object, ...]:
+    """What makes two categories the same to label: the names of their keypoints, or the category itself."""
+    if category.names is None or all(name.isdigit() for name in category.names):
+        return (category.name, category.K)
+    return category.names
+
+
+def random_graph(points: NDArray[np.float64], rng: np.random.Generator) -> Tensor:
+    """Each point joined to its nearest earlier one (a tree), and a few more short edges, as people draw skeletons."""
+    K = len(points)
+    distance = np.linalg.norm(points[:, None] - points[None], axis=-1)
+    edges = [(k, int(distance[k, :k].argmin())) for k in range(1, K)]
+    for k in np.flatnonzero(rng.random(K) < 0.3):
+        near = np.argsort(distance[k])[1:4]
+        edges += [(int(k), int(rng.choice(near)))] if len(near) else []
+    return graph.adjacency(edges, K)

@@ -1,0 +1,106 @@
+"""Splits by super-category: train on all but one, test on that one. And AP-10K's view, where all share a definition."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from edgecape.data import mp100
+from edgecape.data.bases import EdgeBase
+from edgecape.data.coco import CocoFile, load_coco, to_dataset
+from edgecape.data.dataset import Category, Dataset
+from edgecape.errors import DataError
+from edgecape.files import write_json
+
+
+def super_categories(categories: Sequence[Category]) -> list[str | None]:
+    """The super-category of each category: MP-100's own eight for its files, else what the file says."""
+    if mp100.is_mp100((category.id, category.name) for category in categories):
+        return [mp100.group(category.id) for category in categories]
+    return [category.supercategory for category in categories]
+
+
+def hold_out(dataset: Dataset, name: str) -> tuple[Dataset, Dataset]:
+    """(all other super-categories, super-category `name`)."""
+    held = _held(dataset.categories, name, dataset.name)
+    rest = [index for index in range(len(dataset.categories)) if index not in held]
+    return dataset.subset(rest), dataset.subset(sorted(held))
+
+
+def _held(categories: Sequence[Category], name: str, where: str) -> set[int]:
+    groups = super_categories(categories)
+    known = sorted({group for group in groups if group})
+    if not known:
+        raise DataError(f"{where} gives no category a supercategory, so there is none to hold out")
+    held = {index for index, group in enumerate(groups) if group and group.lower() == name.lower()}
+    if not held:
+        raise DataError(f"{where} has no super-category {name!r}; it has {', '.join(known)}")
+    if len(held) == len(categories):
+        raise DataError(f"{where} has no other super-category than {name!r}, so nothing would be left to train on")
+    return held
+
+
+def single_definition(dataset: Dataset, name: str = "animal") -> Dataset:
+    """All categories as one, so that support and query may be of different species (AP-10K); they must share their
+    keypoints and edges."""
+    if not dataset.categories:
+        raise DataError(f"{dataset.name} has no categories")
+    first = dataset.categories[0]
+    for category in dataset.categories:
+        if (category.K, category.names, category.edges) != (first.K, first.names, first.edges):
+            raise DataError(
+                f"{dataset.name}: {category.name!r} and {first.name!r} have different keypoints or edges, "
+                "so they cannot be one category"
+            )
+    merged = replace(first, id=0, name=name, supercategory=None)
+    return replace(dataset, categories=(merged,), instances=tuple(replace(i, category=0) for i in dataset.instances))
+
+
+def write_hold_out(
+    files: Sequence[str | os.PathLike[str]], name: str, out: str | os.PathLike[str], edge_base: EdgeBase = "auto"
+) -> tuple[Path, Path]:
+    """Two COCO files, OUT/without_NAME.json and OUT/NAME.json, from one file or from several that go together (such as
+    the train, val and test files of an MP-100 split). Edges are written counted from 0, and the files say so."""
+    if not files:
+        raise DataError("no annotation file was given to split")
+    content, categories = _merge([load_coco(path) for path in files], edge_base)
+    held = {categories[index].id for index in _held(categories, name, ", ".join(map(str, files)))}
+    rest = {category.id for category in categories} - held
+    paths = Path(out) / f"without_{name.lower()}.json", Path(out) / f"{name.lower()}.json"
+    for path, ids in zip(paths, (rest, held), strict=True):
+        write_json(path, _part(content, ids))
+    return paths
+
+
+def _merge(files: Sequence[CocoFile], edge_base: EdgeBase) -> tuple[dict[str, list[dict[str, Any]]], list[Category]]:
+    entries: dict[str, dict[int, dict[str, Any]]] = {"images": {}, "annotations": {}, "categories": {}}
+    categories: dict[int, Category] = {}
+    for file in files:
+        for category in to_dataset(file, file.path.parent, edge_base).categories:
+            edges = [list(edge) for edge in category.edges]
+            _add(entries["categories"], {**file.categories[category.id], "skeleton": edges}, "category", file.path)
+            categories.setdefault(category.id, category)
+        for image in file.images.values():
+            _add(entries["images"], image, "image", file.path)
+        for annotation in file.content["annotations"]:
+            _add(entries["annotations"], annotation, "annotation", file.path)
+    return {part: list(found.values()) for part, found in entries.items()}, list(categories.values())
+
+
+def _add(found: dict[int, dict[str, Any]], entry: dict[str, Any], what: str, path: Path) -> None:
+    if found.setdefault(entry["id"], entry) != entry:
+        raise DataError(f"{path}: {what} {entry['id']} is another one in the other files; they do not go together")
+
+
+def _part(content: dict[str, list[dict[str, Any]]], ids: set[int]) -> dict[str, Any]:
+    annotations = [entry for entry in content["annotations"] if entry["category_id"] in ids]
+    images = {entry["image_id"] for entry in annotations}
+    return {
+        "info": {"edge_base": 0},
+        "images": [entry for entry in content["images"] if entry["id"] in images],
+        "annotations": annotations,
+        "categories": [entry for entry in content["categories"] if entry["id"] in ids],
+    }

@@ -1,0 +1,1 @@
+"""Episodes, metrics and baselines of the evaluation protocol."""

@@ -1,0 +1,106 @@
+"""Methods to evaluate: the network, and baselines that were never trained. What they take: protocol.Localiser."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import accumulate
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from edgecape.errors import SettingsError
+from edgecape.evaluation.protocol import Localiser
+from edgecape.model.backbone import Backbone
+from edgecape.model.network import Network
+from edgecape.model.proposals import locate
+from edgecape.model.tokens import pool, pooling_from_coordinates
+
+Graph = Literal["none", "fixed", "predicted"]
+GRAPHS: tuple[Graph, ...] = ("none", "fixed", "predicted")  # each can be run with less than it was trained with
+MAP_CELLS = 64  # the keypoint maps that pool support features are as fine as the network's
+
+
+# --- baselines -----------------------------------------------------------------------------------------------
+
+
+def copy_support(features: Tensor, coordinates: Tensor, visible: Tensor, prior: Tensor, query: Tensor) -> Tensor:
+    """Where the keypoints are in the supports, on average: what is gained without looking at the query at all."""
+    return coordinates.mean(dim=0).expand(len(query), -1, -1)
+
+
+def nearest_feature(channels: slice = slice(None), centred: bool = True, sharpness: float = 10.0) -> Localiser:
+    """Training-free matching: the place of the query whose feature is most like the supports' under the keypoint.
+
+    channels: those of one layer if the backbone gives several. centred: remove the mean feature of the supports and of
+    the query, which says what they show but not where. sharpness: of the softmax that finds the place between cells,
+    in the 3×3 window round the best one.
+    """
+
+    def localise(features: Tensor, coordinates: Tensor, visible: Tensor, prior: Tensor, query: Tensor) -> Tensor:
+        features, query = features[:, channels], query[:, channels]
+        if centred:
+            features = features - features.mean(dim=(0, 2, 3), keepdim=True)
+            query = query - query.mean(dim=(2, 3), keepdim=True)
+        grid = (features.shape[-2], features.shape[-1])
+        pooling = pooling_from_coordinates(coordinates[None], grid, (MAP_CELLS, MAP_CELLS), stride=1.0)
+        tokens = pool(features[None], pooling)[0].mean(dim=0)  # (K, C)
+        query = F.interpolate(query, scale_factor=2, mode="bilinear")  # a finer grid finds the best place better
+        cosine = F.normalize(tokens, dim=-1) @ F.normalize(query.flatten(2), dim=1)  # (Q, K, 4hw)
+        return locate(sharpness * cosine.unflatten(-1, query.shape[-2:])).peak
+
+    return localise
+
+
+def layer_channels(backbone: Backbone) -> dict[int, slice]:
+    """Which channels of the features come from which layer."""
+    widths: list[int] = backbone.model.channels
+    return {
+        layer: slice(end - width, end)
+        for layer, width, end in zip(backbone.model.out_indices, widths, accumulate(widths), strict=True)
+    }
+
+
+def baselines(backbone: Backbone) -> dict[str, Localiser]:
+    """Copying, and matching with each layer of the features."""
+    matching = {f"nearest feature, layer {n}": nearest_feature(part) for n, part in layer_channels(backbone).items()}
+    return {"copy support": copy_support, **matching}
+
+
+# --- the network ---------------------------------------------------------------------------------------------
+
+
+def network_localiser(network: Network, output: Literal["refined", "proposals"] = "refined") -> Localiser:
+    """The network, which is put into eval mode: its final coordinates, or its first guess by similarity alone."""
+    network.eval()
+    device = network.mask_token.device
+
+    def localise(features: Tensor, coordinates: Tensor, visible: Tensor, prior: Tensor, query: Tensor) -> Tensor:
+        every_shot = visible.expand(1, len(features), -1)
+        support = network.encode_support(
+            *(value.to(device) for value in (features[None], every_shot, prior[None], coordinates[None]))
+        )
+        found = network.localise(query.to(device), support.expand(len(query)))
+        return found.coordinates[-1] if output == "refined" else found.proposals.peak
+
+    return localise
+
+
+def with_graph(network: Network, graph: Graph) -> Network:
+    """The same weights told less of the graph: the prior instead of the predicted graph, or nothing."""
+    if GRAPHS.index(graph) > GRAPHS.index(network.settings.graph):
+        raise SettingsError(f"a network trained with graph '{network.settings.graph}' cannot be run with '{graph}'")
+    with torch.device("meta"):  # takes over the weights, so it needs none of its own
+        other = Network(replace(network.settings, graph=graph))
+    state = network.state_dict()
+    other.load_state_dict({name: state[name] for name in other.state_dict()}, assign=True)
+    return other.eval()
+
+
+def variants(network: Network) -> dict[str, Localiser]:
+    """The network's proposals, and its coordinates with no graph, the prior, and the predicted graph, as far as it
+    was trained with them."""
+    able = GRAPHS[: GRAPHS.index(network.settings.graph) + 1]
+    refined = {f"model, graph {graph}": network_localiser(with_graph(network, graph)) for graph in able}
+    return {"model, proposals": network_localiser(network, "proposals"), **refined}

@@ -1,0 +1,126 @@
+"""Running methods through the episodes: each crop through the backbone once, each episode's queries in one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from edgecape import graph
+from edgecape.data.dataset import Dataset, Instance
+from edgecape.data.features import Crop, FeatureStore
+from edgecape.data.views import PLAIN, make_view
+from edgecape.errors import WeightsError
+from edgecape.evaluation.episodes import Episode, pairs
+from edgecape.evaluation.metrics import Floats
+from edgecape.evaluation.result import Result
+from edgecape.geometry import apply, inverse
+
+Localiser = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
+"""A method: support features (S, C, h, w), support coordinates (S, K, 2) in [0, 1], visible (K,) bool in all supports,
+prior adjacency (K, K), query features (Q, C, h, w) → coordinates (Q, K, 2) in [0, 1] of the query frames."""
+
+
+def plain_crop(instance: Instance, size: tuple[int, int]) -> Crop:
+    """The evaluation crop of an object."""
+    return Crop(instance.image, make_view(instance.box, size, PLAIN, 0, instance.index, 0))
+
+
+def distances(predicted: Floats, query: Instance, usable: NDArray[np.bool_]) -> Floats:
+    """Predicted photo pixels (K, 2) → distance to the truth relative to the longer side of the box, (K,); nan where
+    the keypoint is not visible in the query or not usable because a support lacks it."""
+    distance = np.linalg.norm(predicted - query.keypoints, axis=-1) / max(query.box[2:])
+    return np.where(query.visible & usable, distance, np.nan)
+
+
+def evaluate(
+    dataset: Dataset,
+    episodes: Sequence[Episode],
+    localisers: Mapping[str, Localiser],
+    store: FeatureStore,
+    progress: Callable[[int], None] | None = None,
+) -> dict[str, Result]:
+    """The result of every method on the same pairs; `progress` is told the number of pairs done.
+
+    Under `accelerate launch` every process must call this: each does a contiguous part of the episodes, so that few
+    crops are needed by two of them, and all get the whole result, which does not depend on their number.
+    """
+    from accelerate import PartialState
+    from accelerate.utils import gather_object
+
+    state = PartialState()
+    bounds = np.linspace(0, len(episodes), state.num_processes + 1).astype(int)
+    share = episodes[bounds[state.process_index] : bounds[state.process_index + 1]]
+    widest = max(category.K for category in dataset.categories)
+    found: dict[str, list[Floats]] = {name: [np.empty((0, widest))] for name in localisers}
+    for _, same_category in groupby(share, key=lambda episode: dataset.instances[episode.supports[0]].category):
+        part = list(same_category)
+        features = _Features(dataset, part, store)
+        for episode in part:
+            for name, values in _run(dataset, episode, localisers, features).items():
+                found[name].append(np.pad(values, ((0, 0), (0, widest - values.shape[1])), constant_values=np.nan))
+            if progress:
+                progress(len(episode.queries))
+    whole = {name: np.concatenate(gather_object([np.concatenate(values)])) for name, values in found.items()}
+    table = np.array(pairs(episodes), dtype=np.int64)
+    queries = [dataset.instances[index] for index in table[:, -1]]
+    category = np.array([query.category for query in queries], dtype=np.int64)
+    scale = np.array([max(query.box[2:]) for query in queries], dtype=np.float64)
+    names = tuple(category.name for category in dataset.categories)
+    return {name: Result(dataset.name, names, category, table, values, scale) for name, values in whole.items()}
+
+
+class _Features:
+    """Feature maps of all objects of some episodes, in memory (as float16, which is what the store rounds to)."""
+
+    def __init__(self, dataset: Dataset, episodes: Sequence[Episode], store: FeatureStore):
+        members = sorted({index for episode in episodes for index in (*episode.supports, *episode.queries)})
+        self.size = store.size
+        self.crops = {index: plain_crop(dataset.instances[index], store.size) for index in members}
+        crops = list(self.crops.values())
+        parts = [store.get(crops[start : start + store.batch]).half() for start in range(0, len(crops), store.batch)]
+        self.maps = torch.cat(parts)
+        self.place = {index: row for row, index in enumerate(members)}
+
+    def __getitem__(self, indices: Sequence[int]) -> Tensor:
+        return self.maps[[self.place[index] for index in indices]].float()
+
+
+@torch.inference_mode()
+def _run(
+    dataset: Dataset, episode: Episode, localisers: Mapping[str, Localiser], features: _Features
+) -> dict[str, Floats]:
+    """Distances (Q, K) of one episode by every method."""
+    supports = [dataset.instances[index] for index in episode.supports]
+    queries = [dataset.instances[index] for index in episode.queries]
+    category = dataset.category_of(supports[0])
+    usable = np.logical_and.reduce([support.visible for support in supports])
+    views = [features.crops[support.index].view for support in supports]
+    shown = np.stack(
+        [view.coordinates(one.keypoints, features.size) for view, one in zip(views, supports, strict=True)]
+    )
+    task = (
+        features[episode.supports],
+        torch.from_numpy(shown),
+        torch.from_numpy(usable),
+        graph.adjacency(category.edges, category.K),
+        features[episode.queries],
+    )
+    frame = np.array(features.size[::-1])  # (width, height)
+    to_photo = [inverse(features.crops[query.index].view.transform) for query in queries]
+    out: dict[str, Floats] = {}
+    for name, localise in localisers.items():
+        points = localise(*task).double().cpu().numpy() * frame
+        if not np.isfinite(points[:, usable]).all():  # would pass for keypoints that do not count
+            raise WeightsError(f"{name} gave coordinates that are not numbers; its weights are damaged or diverged")
+        out[name] = np.stack(
+            [
+                distances(apply(back, found), query, usable)
+                for back, found, query in zip(to_photo, points, queries, strict=True)
+            ]
+        )
+    return out

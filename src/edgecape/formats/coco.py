@@ -1,0 +1,192 @@
+"""COCO keypoints (.json, .json.gz), as CVAT and most pose tools read and write them.
+
+Units: pixels. Edges: counted from 1; files with edges from 0 exist, so the reader checks (data/bases.py) and the writer
+states the base in info.edge_base. Visibility: 0 no place (x = y = 0), 1 marked but hidden, 2 seen. Ids count from 1.
+
+`write` makes what CVAT's "COCO Keypoints 1.0" importer asks for: category ids from 1, `keypoints` and `skeleton` in
+each category, `iscrowd`, `segmentation` and `num_keypoints` in each annotation. There, the category is the name of a
+skeleton label whose points bear the keypoint names, and photos are found by file name. Scores are written besides, as
+`score` and `keypoint_scores`, which other tools pass over.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgecape.errors import AnnotationError, DataError
+from edgecape.files import write_json
+from edgecape.formats.labels import (
+    LabelledImage,
+    LabelledObject,
+    LabelSet,
+    box_or_none,
+    default_names,
+    pixels,
+    plain_path,
+    reading,
+    rounded_score,
+    unique_names,
+)
+
+Entry = dict[str, Any]
+
+
+def read(path: str | os.PathLike[str], edge_base: Any = "auto") -> list[LabelSet]:
+    """A label set for each category with keypoints. Crowds are left out.
+
+    With one such category it lists every photo of the file, with several each lists the photos that show it.
+    edge_base: what the file counts its edges from: 0, 1 or "auto".
+    """
+    from edgecape.data.coco import _categories as read_categories
+    from edgecape.data.coco import load_coco
+
+    file = load_coco(path)
+    categories, notes = read_categories(file, edge_base)
+    categories = [category for category in categories if category.K]
+    if not categories:
+        raise DataError(f"{path}: no category has keypoints; is this a COCO file of boxes or masks?")
+    of_category: dict[int, list[LabelledImage]] = {category.id: [] for category in categories}
+    for image in file.images.values():
+        objects: dict[int, list[LabelledObject]] = {id_: [] for id_ in of_category} if len(of_category) == 1 else {}
+        for annotation in file.of_image[image["id"]]:
+            if annotation.get("keypoints") and not annotation.get("iscrowd"):
+                with reading(f"{path}: annotation {annotation['id']}"):
+                    objects.setdefault(annotation["category_id"], []).append(_object(annotation))
+        with reading(f"{path}: image {image['id']}"):
+            file_name, sides = plain_path(image["file_name"]), (image.get("width"), image.get("height"))
+            for id_, members in objects.items():
+                of_category[id_].append(LabelledImage(file_name, *sides, tuple(members)))
+    label_sets = []
+    for category in categories:
+        with reading(f"{path}: category {category.id}"):
+            names = unique_names(category.names or default_names(category.K))
+            images = of_category[category.id]
+            label_sets.append(LabelSet(names, category.edges, category.name, images, Path(path).parent, notes))
+    return label_sets
+
+
+def _object(annotation: Entry) -> LabelledObject:
+    values = np.array(annotation["keypoints"], dtype=np.float64).reshape(-1, 3)
+    box = annotation.get("bbox")
+    return LabelledObject(
+        values[:, :2],
+        visible=values[:, 2] > 0,
+        occluded=values[:, 2] == 1,
+        scores=annotation.get("keypoint_scores"),
+        box=None if box is None else box_or_none(box),
+        score=annotation.get("score"),
+    )
+
+
+def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet]) -> None:
+    """A whole data set. An object without box gets the smallest one round its keypoints."""
+    images: dict[str, Entry] = {}
+    annotations: list[Entry] = []
+    for category_id, labels in enumerate(label_sets, start=1):
+        for image in labels.images:
+            entry = images.setdefault(image.file, {"id": len(images) + 1, "file_name": image.file})
+            if image.width is not None and image.height is not None:
+                entry |= {"width": image.width, "height": image.height}
+            for thing in image.objects:
+                place = {"id": len(annotations) + 1, "image_id": entry["id"], "category_id": category_id}
+                annotations.append(place | _annotation(thing))
+    content = {
+        "info": {"description": "keypoints written by edgecape", "edge_base": 1},
+        "licenses": [],
+        "images": list(images.values()),
+        "annotations": annotations,
+        "categories": [
+            {
+                "id": category_id,
+                "name": labels.category,
+                "supercategory": "",
+                "keypoints": list(labels.names),
+                "skeleton": [[i + 1, j + 1] for i, j in labels.skeleton or ()],
+            }
+            for category_id, labels in enumerate(label_sets, start=1)
+        ],
+    }
+    write_json(path, content)
+
+
+def _annotation(thing: LabelledObject) -> Entry:
+    box = pixels(thing.extent or (0, 0, 0, 0))
+    codes = thing.codes.tolist()
+    points = pixels(thing.keypoints)
+    entry: Entry = {
+        "keypoints": [
+            value for index, code in enumerate(codes) for value in (*points[2 * index : 2 * index + 2], code)
+        ],
+        "num_keypoints": int(thing.visible.sum()),
+        "bbox": box,
+        "area": round(box[2] * box[3], 3),
+        "segmentation": [],
+        "iscrowd": 0,
+    }
+    if thing.scores is not None:
+        entry["keypoint_scores"] = [rounded_score(score) for score in thing.scores]
+    if thing.score is not None:
+        entry["score"] = rounded_score(thing.score)
+    return entry
+
+
+def write_results(
+    path: str | os.PathLike[str],
+    label_sets: Sequence[LabelSet],
+    dataset: str | os.PathLike[str] | None = None,
+) -> None:
+    """A list of detections for COCO's own evaluation: x, y and the score of each keypoint, and a score of each object.
+
+    dataset: the COCO file to evaluate against, whose ids are taken; without one, the ids are those `write` would give.
+    An object without score gets the mean of its keypoints' scores, or 1.
+    """
+    image_ids, category_ids = _ids(label_sets, dataset)
+    results = []
+    for labels in label_sets:
+        for image in labels.images:
+            for thing in image.objects:
+                if not thing.visible.any():
+                    continue
+                scores = thing.scores if thing.scores is not None else thing.visible.astype(np.float32)
+                values = [
+                    value
+                    for point, score in zip(thing.keypoints, scores, strict=True)
+                    for value in (*pixels(point), rounded_score(score))
+                ]
+                whole = thing.score if thing.score is not None else float(scores[thing.visible].mean())
+                results.append(
+                    {
+                        "image_id": image_ids[image.file],
+                        "category_id": category_ids[labels.category],
+                        "keypoints": values,
+                        "score": rounded_score(whole),
+                    }
+                )
+    write_json(path, results)
+
+
+def _ids(
+    label_sets: Sequence[LabelSet], dataset: str | os.PathLike[str] | None
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Ids of images by file and of categories by name."""
+    files = dict.fromkeys(image.file for labels in label_sets for image in labels.images)
+    names = [labels.category for labels in label_sets]
+    if dataset is None:
+        return {file: id_ for id_, file in enumerate(files, start=1)}, {
+            name: i for i, name in enumerate(names, start=1)
+        }
+    from edgecape.data.coco import load_coco
+
+    known = load_coco(dataset)
+    image_ids = {plain_path(entry["file_name"]): id_ for id_, entry in known.images.items()}
+    category_ids = {entry["name"]: id_ for id_, entry in known.categories.items()}
+    for what, wanted, there in (("image", files, image_ids), ("category", names, category_ids)):
+        missing = next((name for name in wanted if name not in there), None)
+        if missing is not None:
+            raise AnnotationError(f"{what} {missing!r} is not in {dataset}, so its results have no id there")
+    return image_ids, category_ids

@@ -1,0 +1,266 @@
+"""The one shape that all formats share: keypoints in pixels (origin top left, no half-pixel shift), edges from 0."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from edgecape.errors import AnnotationError, DataError
+from edgecape.types import Box, Pose, Support, as_box, as_edges, as_points
+
+PIXEL_DIGITS = 3  # decimals that writers keep of a pixel: an error of at most 0.0005 px
+SCORE_DIGITS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledObject:
+    """One object of one photo.
+
+    `visible` is all most users need: True where the keypoint has a place. `occluded` adds what some formats tell
+    besides: the place was marked although something hides it. COCO's 0, 1, 2 are the two together, see `codes`.
+    """
+
+    keypoints: NDArray[np.float32]  # (K, 2) pixels, 0 where not visible
+    visible: NDArray[np.bool_]  # (K,)
+    occluded: NDArray[np.bool_]  # (K,)
+    scores: NDArray[np.float32] | None  # (K,), 0 where not visible
+    box: Box | None  # (x, y, w, h)
+    score: float | None  # of the object as a whole
+
+    def __init__(
+        self,
+        keypoints: ArrayLike,
+        visible: ArrayLike | None = None,
+        occluded: ArrayLike | None = None,
+        scores: ArrayLike | None = None,
+        box: ArrayLike | None = None,
+        score: float | None = None,
+    ):
+        points = as_points(keypoints)
+        shape = (len(points),)
+        shown = np.ones(shape, bool) if visible is None else np.asarray(visible).astype(bool)
+        hidden = np.zeros(shape, bool) if occluded is None else np.asarray(occluded).astype(bool)
+        certain = None if scores is None else np.asarray(scores, dtype=np.float32)
+        for what, given in (("visible", shown), ("occluded", hidden), ("scores", certain)):
+            if given is not None and given.shape != shape:
+                raise AnnotationError(f"{what} has {given.size} values for {len(points)} keypoints")
+        if not np.isfinite(points[shown]).all():
+            bad = int(np.flatnonzero(shown & ~np.isfinite(points).all(axis=1))[0])
+            raise AnnotationError(f"keypoint {bad} is at {tuple(points[bad].tolist())}; mark it as not visible instead")
+        if certain is not None and not np.isfinite(certain[shown]).all():
+            raise AnnotationError(f"scores must be numbers where a keypoint is visible, got {certain.tolist()}")
+        values = {
+            "keypoints": np.where(shown[:, None], points, 0).astype(np.float32),
+            "visible": shown,
+            "occluded": hidden & shown,
+            "scores": None if certain is None else np.where(shown, certain, 0).astype(np.float32),
+            "box": None if box is None else as_box(box),
+            "score": None if score is None else float(score),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def codes(self) -> NDArray[np.int64]:
+        """(K,) COCO's visibility: 0 no place, 1 marked but hidden, 2 seen."""
+        return np.where(self.visible, 2 - self.occluded, 0)
+
+    @property
+    def extent(self) -> Box | None:
+        """The box, or without one the smallest round the visible keypoints (its sides can be 0); None without any."""
+        if self.box is not None or not self.visible.any():
+            return self.box
+        points = self.keypoints[self.visible].astype(np.float64)
+        low, high = points.min(axis=0), points.max(axis=0)
+        return (float(low[0]), float(low[1]), float(high[0] - low[0]), float(high[1] - low[1]))
+
+    def inside(self, width: int, height: int) -> LabelledObject:
+        """For formats that know nothing outside the photo: such keypoints become absent, the box is cut."""
+        within = ((self.keypoints >= 0) & (self.keypoints <= (width, height))).all(axis=1)
+        return LabelledObject(
+            self.keypoints, self.visible & within, self.occluded, self.scores, cut(self.box, width, height), self.score
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledImage:
+    file: str  # as the label file has it, with /
+    width: int | None
+    height: int | None
+    objects: tuple[LabelledObject, ...]
+
+    def __post_init__(self) -> None:
+        for side in (self.width, self.height):
+            if side is not None and (not isinstance(side, (int, np.integer)) or side <= 0):
+                raise AnnotationError(f"the size of {self.file} is {self.width} × {self.height}; expected whole pixels")
+
+    def size(self, format: str) -> tuple[int, int]:
+        """(width, height), for formats that cannot do without."""
+        if self.width is None or self.height is None:
+            raise AnnotationError(f"the size of {self.file} is not known, which {format} files need; give it in pixels")
+        return self.width, self.height
+
+
+@dataclass(frozen=True, eq=False)
+class LabelSet:
+    """Photos labelled by one keypoint definition."""
+
+    names: tuple[str, ...]  # of the K keypoints
+    skeleton: tuple[tuple[int, int], ...] | None  # edges from 0; None if the file has none
+    category: str
+    images: tuple[LabelledImage, ...]
+    root: Path | None  # what file names are relative to, where the reader knows it
+    notes: tuple[str, ...]  # what the reader decided or skipped
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        skeleton: Sequence[Sequence[int]] | None = None,
+        category: str = "object",
+        images: Sequence[LabelledImage] = (),
+        root: str | os.PathLike[str] | None = None,
+        notes: Sequence[str] = (),
+    ):
+        labels = tuple(str(name) for name in names)
+        if not labels:
+            raise AnnotationError("there is no keypoint; a label set needs at least one")
+        if len(set(labels)) < len(labels):
+            twice = next(name for name in labels if labels.count(name) > 1)
+            raise AnnotationError(f"two keypoints are named {twice!r}; names must differ")
+        for text in (*labels, category, *(image.file for image in images)):
+            if not text or any(unicodedata.category(letter) in ("Cc", "Cs") for letter in text):
+                raise AnnotationError(f"the name {text!r} is not one line of text")
+        for image in images:
+            for thing in image.objects:
+                if len(thing.keypoints) != len(labels):
+                    raise AnnotationError(
+                        f"an object of {image.file} has {len(thing.keypoints)} keypoints, but {len(labels)} are named"
+                    )
+        values = {
+            "names": labels,
+            "skeleton": (as_edges(skeleton, len(labels)) or None) if skeleton is not None else None,
+            "category": category,
+            "images": tuple(images),
+            "root": None if root is None else Path(root),
+            "notes": tuple(notes),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+
+def to_supports(labels: LabelSet, root: str | os.PathLike[str] | None = None) -> list[Support]:
+    """Every object with a visible keypoint as a support; `root` is the folder that file names are relative to."""
+    folder = Path(root) if root is not None else labels.root or Path()
+    return [
+        Support(folder / image.file, thing.keypoints, labels.skeleton, thing.visible, thing.box, labels.names)
+        for image in labels.images
+        for thing in image.objects
+        if thing.visible.any()
+    ]
+
+
+def from_poses(
+    poses: Iterable[Pose | Sequence[Pose]],
+    files: Sequence[str | os.PathLike[str]],
+    sizes: Sequence[tuple[int, int]] | None = None,
+    category: str = "object",
+    root: str | os.PathLike[str] | None = None,
+) -> LabelSet:
+    """Predictions as labels: one pose or a list of poses per file, in order; sizes are (width, height)."""
+    of_file = [[item] if isinstance(item, Pose) else list(item) for item in poses]
+    if len(of_file) != len(files) or (sizes is not None and len(sizes) != len(files)):
+        told = "" if sizes is None else f" and {len(sizes)} sizes"
+        raise AnnotationError(
+            f"predictions for {len(of_file)} images, but {len(files)} file names{told}; give one each"
+        )
+    first = next((pose for members in of_file for pose in members), None)
+    if first is None:
+        raise AnnotationError("there is no pose in the predictions, so nothing tells what the keypoints are")
+    known: Sequence[tuple[int | None, int | None]] = sizes if sizes is not None else [(None, None)] * len(files)
+    images = [
+        LabelledImage(Path(file).as_posix(), *size, tuple(_from_pose(pose) for pose in members))
+        for file, size, members in zip(files, known, of_file, strict=True)
+    ]
+    names = first.names or default_names(len(first.keypoints))
+    return LabelSet(unique_names(names), first.skeleton, category, images, root)
+
+
+def _from_pose(pose: Pose) -> LabelledObject:
+    return LabelledObject(pose.keypoints, scores=pose.scores, box=pose.box, score=float(np.mean(pose.scores)))
+
+
+# --- what readers and writers share --------------------------------------------------------------------------
+
+
+def default_names(K: int) -> tuple[str, ...]:
+    """For files that do not name their keypoints."""
+    return tuple(f"kp{index}" for index in range(K))
+
+
+def unique_names(names: Sequence[str]) -> tuple[str, ...]:
+    """The second "eye" becomes "eye (2)"."""
+    found: dict[str, None] = {}
+    for name in names:
+        number, candidate = 1, name
+        while candidate in found:
+            number += 1
+            candidate = f"{name} ({number})"
+        found[candidate] = None
+    return tuple(found)
+
+
+def only(label_sets: Sequence[LabelSet], format: str) -> LabelSet:
+    """For formats that hold one keypoint definition."""
+    if len(label_sets) != 1:
+        raise AnnotationError(
+            f"{format} files hold one kind of object, got {len(label_sets)}; write each kind to a place of its own"
+        )
+    return label_sets[0]
+
+
+def cut(box: Box | None, width: int, height: int) -> Box | None:
+    """The part of a box that is inside the photo; None if nothing is."""
+    if box is None:
+        return None
+    left, top = max(box[0], 0.0), max(box[1], 0.0)
+    right, bottom = min(box[0] + box[2], width), min(box[1] + box[3], height)
+    return (left, top, right - left, bottom - top) if right > left and bottom > top else None
+
+
+def box_or_none(values: Sequence[float]) -> Box | None:
+    """A box as files have it; without area it says nothing."""
+    return as_box(values) if values[2] > 0 and values[3] > 0 else None
+
+
+def pixels(values: ArrayLike) -> list[float]:
+    """Numbers as writers keep them; + 0.0 makes -0.0 a plain 0."""
+    return (np.asarray(values, dtype=np.float64).round(PIXEL_DIGITS) + 0.0).ravel().tolist()
+
+
+def rounded_score(value: float) -> float:
+    return round(float(value), SCORE_DIGITS)
+
+
+def plain_path(text: str) -> str:
+    """File names with /, whichever system wrote them."""
+    return text.replace("\\", "/")
+
+
+@contextmanager
+def reading(where: object) -> Iterator[None]:
+    """Whatever goes wrong with a file's content inside the block is a DataError that says where."""
+    try:
+        yield
+    except AnnotationError as error:
+        raise DataError(f"{where}: {error}") from error
+    except KeyError as error:
+        raise DataError(f"{where}: {error} is missing") from error
+    except (TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        raise DataError(f"{where} is damaged: {error}") from error

@@ -1,0 +1,255 @@
+"""Label Studio: the JSON export of a project, and predictions to import into one.
+
+Units: percent of the photo's width and height. A keypoint is a region of type "keypointlabels"; a "rectanglelabels"
+region is a box, labelled with the category, and parent (parentID, or a relation) of the object's keypoints. Keypoints
+without parent are one object. A keypoint that is not there has no place; there is no more to it. Label Studio keeps
+regions inside the photo: keypoints outside are left out, and boxes are cut.
+
+The export knows neither edges nor an order of keypoints: names are in the order of the labelling configuration if it
+lies beside the file under the same name with .xml, where the writer puts it, else of first appearance.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.etree import ElementTree
+
+import numpy as np
+
+from edgecape.errors import DataError
+from edgecape.files import atomic_write, read_json, write_json
+from edgecape.formats.labels import (
+    LabelledImage,
+    LabelledObject,
+    LabelSet,
+    box_or_none,
+    only,
+    plain_path,
+    reading,
+    rounded_score,
+)
+from edgecape.images import SUFFIXES
+
+DIGITS = 8  # decimals of a percentage: an error of at most 0.0005 px in a photo of 10 000 000 px
+POINT_SIZE = 0.5  # percent, how Label Studio draws a keypoint
+
+Region = dict[str, Any]
+
+
+# --- writing -------------------------------------------------------------------------------------------------
+
+
+def write(
+    path: str | os.PathLike[str],
+    label_sets: Sequence[LabelSet],
+    model_version: str = "edgecape",
+    image_prefix: str = "",
+) -> None:
+    """Tasks with predictions, and beside them, with .xml, the labelling configuration a project needs to take them.
+
+    image_prefix: what stands before the file names in Label Studio, for example "/data/local-files/?d=photos/". In a
+    photo with several objects each gets a box, the smallest round its keypoints if it has none.
+    """
+    labels = only(label_sets, "Label Studio")
+    tasks = [
+        {
+            "data": {"image": image_prefix + image.file},
+            "predictions": [_prediction(labels, image, model_version)],
+        }
+        for image in labels.images
+    ]
+    with atomic_write(Path(path).with_suffix(".xml")) as file:
+        file.write(labelling_configuration(labels))
+    write_json(path, tasks)
+
+
+def labelling_configuration(labels: LabelSet) -> str:
+    """The interface to set up in a project (Settings, Labeling Interface, Code)."""
+    view = ElementTree.Element("View")
+    ElementTree.SubElement(view, "Image", name="image", value="$image")
+    points = ElementTree.SubElement(view, "KeyPointLabels", name="keypoints", toName="image")
+    for index, name in enumerate(labels.names):
+        ElementTree.SubElement(points, "Label", value=name, model_index=str(index))
+    boxes = ElementTree.SubElement(view, "RectangleLabels", name="boxes", toName="image")
+    ElementTree.SubElement(boxes, "Label", value=labels.category)
+    ElementTree.indent(view)
+    return ElementTree.tostring(view, encoding="unicode") + "\n"
+
+
+def _prediction(labels: LabelSet, image: LabelledImage, model_version: str) -> Region:
+    result: list[Region] = []
+    scores = [thing.score for thing in image.objects if thing.score is not None]
+    for number, thing in enumerate(image.objects, start=1):
+        result += _regions(
+            thing, labels, *image.size("Label Studio"), id_=f"object{number}", grouped=len(image.objects) > 1
+        )
+    prediction: Region = {"model_version": model_version, "result": result}
+    return prediction | {"score": rounded_score(float(np.clip(np.mean(scores), 0, 1)))} if scores else prediction
+
+
+def _regions(thing: LabelledObject, labels: LabelSet, width: int, height: int, id_: str, grouped: bool) -> list[Region]:
+    thing = thing.inside(width, height)
+    common = {"to_name": "image", "original_width": width, "original_height": height, "image_rotation": 0}
+    regions: list[Region] = []
+    box = thing.extent if grouped else thing.box
+    if box is not None:
+        sides = dict(zip(("x", "y", "width", "height"), _percent(box, width, height), strict=True))
+        regions.append(
+            common
+            | {"id": id_, "type": "rectanglelabels", "from_name": "boxes"}
+            | {"value": sides | {"rotation": 0, "rectanglelabels": [labels.category]}}
+            | ({} if thing.score is None else {"score": rounded_score(thing.score)})
+        )
+    for index in np.flatnonzero(thing.visible):
+        x, y = _percent(thing.keypoints[index], width, height)
+        value: Region = {"x": x, "y": y, "width": POINT_SIZE, "keypointlabels": [labels.names[index]]}
+        regions.append(
+            common
+            | {"id": f"{id_}-{index}", "type": "keypointlabels", "from_name": "keypoints", "value": value}
+            | ({} if box is None else {"parentID": id_})
+            | ({} if thing.scores is None else {"score": rounded_score(thing.scores[index])})
+        )
+    return regions
+
+
+def _percent(values: Any, width: int, height: int) -> list[float]:
+    sides = np.resize([width, height], len(values))
+    return (np.asarray(values, dtype=np.float64) / sides * 100).round(DIGITS).tolist()
+
+
+# --- reading -------------------------------------------------------------------------------------------------
+
+
+def read(path: str | os.PathLike[str]) -> list[LabelSet]:
+    """Of each task its newest annotation that was not cancelled, or else its first prediction."""
+    path = Path(path)
+    tasks = read_json(path)
+    if not is_labelstudio(tasks):
+        raise DataError(
+            f"{path} is not a Label Studio export: it should be a list of tasks, each with data and annotations"
+        )
+    names, categories = _configured(path.with_suffix(".xml"))
+    results: list[list[Region]] = []
+    for number, task in enumerate(tasks):
+        with reading(_where(path, task, number)):
+            results.append(_result(task))
+            for region in results[-1]:
+                value = region.get("value") or {}
+                names |= dict.fromkeys(map(str, value.get("keypointlabels") or ()))
+                categories |= dict.fromkeys(map(str, value.get("rectanglelabels") or ()))
+    if not names:
+        raise DataError(f"{path} has no region of type 'keypointlabels', so no keypoints")
+    order = {name: index for index, name in enumerate(names)}
+    images = []
+    for number, (task, regions) in enumerate(zip(tasks, results, strict=True)):
+        with reading(_where(path, task, number)):
+            sides = [
+                (region["original_width"], region["original_height"])
+                for region in regions
+                if "original_width" in region
+            ]
+            images.append(
+                LabelledImage(_file(task["data"]), *(sides or [(None, None)])[0], tuple(_objects(regions, order)))
+            )
+    with reading(path):
+        category = next(iter(categories)) if len(categories) == 1 else "object"
+        return [LabelSet(tuple(names), None, category, images, path.parent)]
+
+
+def is_labelstudio(content: Any) -> bool:
+    return (
+        isinstance(content, list)
+        and bool(content)
+        and all(isinstance(task, dict) and "data" in task for task in content)
+    )
+
+
+def _where(path: Path, task: Region, number: int) -> str:
+    return f"{path}: task {task.get('id', f'number {number}')}"
+
+
+def _configured(path: Path) -> tuple[dict[str, None], dict[str, None]]:
+    """Names and categories of the labelling configuration, if it is there."""
+    if not path.is_file():
+        return {}, {}
+    try:
+        view = ElementTree.parse(path).getroot()
+    except (OSError, ElementTree.ParseError) as error:
+        raise DataError(f"{path} is not a labelling configuration: {error}") from None
+    found = [
+        [label.get("value", "") for label in view.iterfind(f".//{tag}/Label")]
+        for tag in ("KeyPointLabels", "RectangleLabels")
+    ]
+    return dict.fromkeys(found[0]), dict.fromkeys(found[1])
+
+
+def _result(task: Region) -> list[Region]:
+    made = [one for one in task.get("annotations") or task.get("completions") or () if not one.get("was_cancelled")]
+    if made:
+        return max(made, key=lambda one: str(one.get("created_at") or ""))["result"]
+    predicted = task.get("predictions") or ()
+    return predicted[0]["result"] if predicted else []
+
+
+def _file(data: Region) -> str:
+    """The photo as it is called on disk, where the address tells: uploads and local files lose what is before it."""
+    texts = [value for value in data.values() if isinstance(value, str)]
+    photos = [text for text in texts if unquote(text).lower().endswith(SUFFIXES)]
+    address = data.get("image") or (photos[0] if len(photos) == 1 else texts[0] if len(texts) == 1 else None)
+    if not isinstance(address, str):
+        raise ValueError(f"data has no `image` and does not tell which of {sorted(data)} is the photo")
+    if address.startswith("/data/local-files/"):
+        return plain_path(parse_qs(urlsplit(address).query)["d"][0])
+    if address.startswith("/data/upload/"):
+        return unquote(address).split("/", 4)[-1]
+    return plain_path(address)
+
+
+def _objects(regions: list[Region], order: dict[str, int]) -> list[LabelledObject]:
+    """Objects with at least one keypoint; rectangles alone are somebody else's labels."""
+    boxes = {region["id"]: region for region in regions if region.get("type") == "rectanglelabels"}
+    points = [
+        region for region in regions if region.get("type") == "keypointlabels" and region["value"].get("keypointlabels")
+    ]
+    related: dict[str, str] = {}
+    for region in regions:
+        if region.get("type") == "relation":
+            related |= {region["from_id"]: region["to_id"], region["to_id"]: region["from_id"]}
+    members: dict[str | None, list[Region]] = {}
+    for region in points:
+        parents = (region.get("parentID"), related.get(region.get("id", "")))
+        members.setdefault(next((parent for parent in parents if parent in boxes), None), []).append(region)
+    if len(boxes) == 1 and set(members) == {None}:
+        members = {next(iter(boxes)): members[None]}
+    order_of_boxes = [*boxes, None]
+    return [_object(members[key], boxes.get(key or ""), order) for key in order_of_boxes if key in members]
+
+
+def _object(points: list[Region], box: Region | None, order: dict[str, int]) -> LabelledObject:
+    places, scores = np.full((len(order), 2), np.nan), np.full(len(order), np.nan)
+    for region in points:
+        label = str(region["value"]["keypointlabels"][0])
+        if not np.isnan(places[order[label]]).all():
+            raise ValueError(f"{label!r} is there twice; make each object's keypoints children of its rectangle")
+        places[order[label]] = _pixels(region, "x", "y")
+        scores[order[label]] = region.get("score") if region.get("score") is not None else np.nan
+    visible = ~np.isnan(places).all(axis=1)
+    corner = side = None
+    if box is not None and not box["value"].get("rotation"):  # a turned rectangle is no box
+        corner, side = _pixels(box, "x", "y"), _pixels(box, "width", "height")
+    return LabelledObject(
+        places,
+        visible,
+        scores=None if np.isnan(scores[visible]).any() else scores,
+        box=None if corner is None or side is None else box_or_none((*corner, *side)),
+        score=None if box is None else box.get("score"),
+    )
+
+
+def _pixels(region: Region, first: str, second: str) -> tuple[float, float]:
+    value = region["value"]
+    return value[first] / 100 * region["original_width"], value[second] / 100 * region["original_height"]

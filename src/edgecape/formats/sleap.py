@@ -1,0 +1,113 @@
+"""SLEAP (.slp), through sleap-io: pip install 'edgecape[formats]'.
+
+Units: pixels. Edges are pairs of nodes, from 0. Visibility: a node that is not visible has no place; no more is told.
+An instance is a user's, without scores, or predicted, with a score for each node and one for the whole. There are no
+boxes. Frames of image sequences are files; frame 12 of a video is called "clip.mp4#12".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgecape.errors import DataError
+from edgecape.files import atomic_path
+from edgecape.formats.labels import LabelledImage, LabelledObject, LabelSet, plain_path, reading
+
+
+def read(path: str | os.PathLike[str]) -> list[LabelSet]:
+    """A label set for each skeleton. Predicted instances count only in frames where the user made none."""
+    sleap = _library()
+    if not Path(path).is_file():
+        raise DataError(f"file {path} does not exist")
+    try:
+        labels = sleap.load_slp(os.fspath(path), open_videos=False)
+    except Exception as error:  # HDF5 and the parser raise whatever they like on damaged files
+        raise DataError(f"{path} is not a SLEAP file: {error}") from error
+    with reading(path):
+        return [
+            LabelSet(
+                skeleton.node_names,
+                skeleton.edge_inds,
+                skeleton.name or "animal",
+                [_image(frame, skeleton) for frame in labels.labeled_frames],
+                Path(path).parent,
+            )
+            for skeleton in labels.skeletons
+        ]
+
+
+def _image(frame: Any, skeleton: Any) -> LabelledImage:
+    video = frame.video.source_video or frame.video
+    if isinstance(video.filename, list):
+        file = video.filename[frame.frame_idx]
+    else:
+        file = f"{video.filename}#{frame.frame_idx}"
+    shape = video.shape  # (frames, height, width, channels)
+    height, width = (None, None) if shape is None else (int(shape[1]), int(shape[2]))
+    instances = frame.user_instances or frame.predicted_instances
+    objects = (_object(instance) for instance in instances if instance.skeleton is skeleton and not instance.is_empty)
+    return LabelledImage(plain_path(file), width, height, tuple(objects))
+
+
+def _object(instance: Any) -> LabelledObject:
+    points = instance.numpy()
+    visible = np.isfinite(points).all(axis=1)
+    if "score" not in instance.points.dtype.names:
+        return LabelledObject(points, visible)
+    return LabelledObject(points, visible, scores=instance.points["score"], score=instance.score)
+
+
+def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet]) -> None:
+    """Photos of one size become one image sequence, as SLEAP expects of a video."""
+    sleap = _library()
+    photos: dict[str, tuple[int | None, int | None]] = {}
+    for labels in label_sets:
+        photos |= {image.file: (image.height, image.width) for image in labels.images}
+    sequences: dict[tuple[int | None, int | None], list[str]] = {}
+    for file, size in photos.items():
+        sequences.setdefault(size, []).append(file)
+    videos = {size: _sequence(sleap, files, size) for size, files in sequences.items()}
+    frames = {
+        file: sleap.LabeledFrame(video=videos[size], frame_idx=sequences[size].index(file))
+        for file, size in photos.items()
+    }
+    skeletons = []
+    for labels in label_sets:
+        edges = [(labels.names[i], labels.names[j]) for i, j in labels.skeleton or ()]
+        skeletons.append(sleap.Skeleton(nodes=list(labels.names), edges=edges, name=labels.category))
+        for image in labels.images:
+            made = (_instance(sleap, thing, skeletons[-1]) for thing in image.objects if thing.visible.any())
+            frames[image.file].instances.extend(made)
+    content = sleap.Labels(labeled_frames=list(frames.values()), videos=list(videos.values()), skeletons=skeletons)
+    with atomic_path(path) as temporary:
+        sleap.save_slp(content, os.fspath(temporary), verbose=False)
+
+
+def _sequence(sleap: Any, files: list[str], size: tuple[int | None, int | None]) -> Any:
+    """Described by hand, so that the photos need not be there."""
+    height, width = size
+    facts = {"type": "ImageVideo", "filename": files[0], "filenames": files, "grayscale": False}
+    if height is not None:
+        facts |= {"shape": [len(files), height, width, 3], "height_": height, "width_": width, "channels_": 3}
+    return sleap.Video(filename=files, backend_metadata=facts, open_backend=False)
+
+
+def _instance(sleap: Any, thing: LabelledObject, skeleton: Any) -> Any:
+    points = np.where(thing.visible[:, None], thing.keypoints, np.nan).astype(np.float64)
+    if thing.scores is None:
+        return sleap.Instance.from_numpy(points, skeleton=skeleton)
+    whole = thing.score if thing.score is not None else float(thing.scores[thing.visible].mean())
+    return sleap.PredictedInstance.from_numpy(points, skeleton=skeleton, point_scores=thing.scores, score=whole)
+
+
+def _library() -> Any:
+    try:
+        import sleap_io
+    except ImportError:
+        raise DataError("SLEAP files need sleap-io: pip install 'edgecape[formats]'") from None
+    return sleap_io

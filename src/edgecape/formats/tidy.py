@@ -1,0 +1,161 @@
+"""Tidy CSV: one row per keypoint, for R, pandas and spreadsheets.
+
+Units: pixels. Objects of a photo count from 0. Visibility: 0 no place (x and y empty), 1 marked but hidden, 2 seen. A
+photo without objects has one row with its name and size. There is no skeleton. Of the columns, the reader needs only
+image, keypoint, x and y; without `visible`, a keypoint is seen where it has a place.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from edgecape.errors import DataError
+from edgecape.files import atomic_write
+from edgecape.formats.labels import (
+    PIXEL_DIGITS,
+    SCORE_DIGITS,
+    LabelledImage,
+    LabelledObject,
+    LabelSet,
+    plain_path,
+    reading,
+)
+
+COLUMNS = (
+    *("image", "width", "height", "category", "object", "keypoint", "x", "y", "visible", "score"),
+    *("box_x", "box_y", "box_w", "box_h", "object_score"),
+)
+NEEDED = ("image", "keypoint", "x", "y")
+BOX = COLUMNS[10:14]
+
+Row = dict[str, str]
+
+
+def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet]) -> None:
+    with atomic_write(path, newline="") as file:
+        table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        table.writeheader()
+        for labels in label_sets:
+            for image in labels.images:
+                photo = {"image": image.file, "width": image.width, "height": image.height, "category": labels.category}
+                if not image.objects:
+                    table.writerow(photo)
+                for number, thing in enumerate(image.objects):
+                    whole = {"object": number, "object_score": _text(thing.score, SCORE_DIGITS)}
+                    whole |= dict(zip(BOX, (_text(side) for side in thing.box or [None] * 4), strict=True))
+                    for index, name in enumerate(labels.names):
+                        table.writerow(photo | whole | {"keypoint": name} | _cells(thing, index))
+
+
+def _cells(thing: LabelledObject, index: int) -> dict[str, object]:
+    if not thing.visible[index]:
+        return {"visible": 0}
+    x, y = thing.keypoints[index]
+    score = None if thing.scores is None else thing.scores[index]
+    return {"x": _text(x), "y": _text(y), "visible": thing.codes[index], "score": _text(score, SCORE_DIGITS)}
+
+
+def _text(value: float | None, digits: int = PIXEL_DIGITS) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def read(path: str | os.PathLike[str]) -> list[LabelSet]:
+    """A label set for each category; keypoints are in the order of their first row."""
+    names: dict[str, dict[str, None]] = {}  # of each category
+    photos: dict[str, dict[str, dict[str, dict[str, Row]]]] = {}  # category → image → object → keypoint → row
+    first: dict[tuple[str, str], Row] = {}  # row of each photo
+    for line, row in _rows(path):
+        category, image, keypoint = row.get("category") or "object", row["image"], row["keypoint"]
+        first.setdefault((category, image), row)
+        things = photos.setdefault(category, {}).setdefault(image, {})
+        known = names.setdefault(category, {})
+        if not keypoint:
+            continue
+        known[keypoint] = None
+        thing = things.setdefault(row.get("object") or "0", {})
+        if keypoint in thing:
+            raise DataError(f"{path}, line {line}: {keypoint!r} of {image} is there twice; number objects in `object`")
+        with reading(f"{path}, line {line}"):
+            _check(row)
+        thing[keypoint] = row
+    label_sets = []
+    for category, images in photos.items():
+        with reading(f"{path}: category {category!r}"):
+            label_sets.append(
+                LabelSet(
+                    tuple(names[category]),
+                    None,
+                    category,
+                    [
+                        LabelledImage(
+                            plain_path(image),
+                            *_size(first[category, image]),
+                            tuple(_object(thing, tuple(names[category])) for thing in things.values()),
+                        )
+                        for image, things in images.items()
+                    ],
+                    Path(path).parent,
+                )
+            )
+    if not label_sets:
+        raise DataError(f"{path} has no rows")
+    return label_sets
+
+
+def _rows(path: str | os.PathLike[str]) -> list[tuple[int, Row]]:
+    rows: list[tuple[int, Row]] = []
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            table = csv.DictReader(file, strict=True)
+            missing = [name for name in NEEDED if name not in (table.fieldnames or ())]
+            if missing:
+                raise DataError(f"{path} has no column {missing[0]!r}; a tidy CSV has {', '.join(NEEDED)}")
+            for row in table:
+                if None in row or None in row.values():
+                    raise DataError(f"{path}, line {table.line_num}: the number of cells differs from the heading")
+                rows.append((table.line_num, row))
+    except FileNotFoundError:
+        raise DataError(f"file {path} does not exist") from None
+    except (OSError, ValueError, csv.Error) as error:
+        raise DataError(f"{path} is not a CSV file: {error}") from None
+    return rows
+
+
+def _check(row: Row) -> None:
+    """Numbers are numbers, so that an error can name the line."""
+    for column in ("x", "y", "score", "object_score", *BOX):
+        float(row.get(column) or 0)
+    if (row.get("visible") or "2") not in ("0", "1", "2"):
+        raise ValueError(f"visible is {row['visible']!r}; it can be 0, 1 or 2")
+
+
+def _object(rows: dict[str, Row], names: tuple[str, ...]) -> LabelledObject:
+    points = np.zeros((len(names), 2))
+    codes = np.zeros(len(names), dtype=int)
+    scores = np.full(len(names), np.nan)
+    for index, name in enumerate(names):
+        row = rows.get(name)
+        if row and row["x"] and row["y"]:
+            points[index] = float(row["x"]), float(row["y"])
+            codes[index] = int(row.get("visible") or 2)
+            scores[index] = float(row.get("score") or "nan")
+    whole = next(iter(rows.values()))
+    box = [whole.get(column) for column in BOX]
+    return LabelledObject(
+        points,
+        visible=codes > 0,
+        occluded=codes == 1,
+        scores=None if np.isnan(scores[codes > 0]).any() or not codes.any() else scores,
+        box=[float(side) for side in box if side] if all(box) else None,
+        score=float(whole["object_score"]) if whole.get("object_score") else None,
+    )
+
+
+def _size(row: Row) -> tuple[int | None, int | None]:
+    width, height = row.get("width"), row.get("height")
+    return (int(width), int(height)) if width and height else (None, None)

@@ -1,0 +1,1 @@
+"""Training in three phases: base, pose-graph, structural bias."""

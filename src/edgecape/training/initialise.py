@@ -1,0 +1,92 @@
+"""A start from which the untrained proposals already do nearest-feature matching.
+
+A standard start throws away the correspondence that the backbone's features have and has to learn it again. Here the
+network's own layers are set so that similarity is the cosine of (centred, PCA-reduced) backbone features:
+
+- keypoints and image share one projection onto the principal components of the features, placed in the subspace of
+  the network's width that is orthogonal to every position embedding and to the constant vector, so that neither the
+  positions added in the encoder nor the means removed by its norms disturb the match;
+- encoder layers add nothing yet (their last linear maps are zero); gradients reach them all the same;
+- the proposal generator is a scaled projection onto that subspace; its scale is the sharpness of the softmax.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from edgecape.model.decoder import MarkovBias
+from edgecape.model.network import Network
+from edgecape.model.positions import sine_of_grid
+
+TOKEN_NORM = 16.0  # of a projected feature: what a layer norm of width 256 gives
+SHARPNESS = 20.0  # similarity of a perfect match
+
+
+def content_basis(width: int, grid: tuple[int, int]) -> Tensor:
+    """Orthonormal columns (width, n) spanning what no position embedding and no constant reaches."""
+    occupied = torch.cat((sine_of_grid(*grid, width), torch.ones(1, width)))
+    _, values, directions = torch.linalg.svd(occupied.double(), full_matrices=True)
+    rank = int((values > 1e-4 * values[0]).sum())
+    return directions[rank:].T.float()
+
+
+@torch.no_grad()
+def start_from_matching(network: Network, features: Tensor, whitening: float = 0.0) -> None:
+    """features (n, C, h, w): of some training images. whitening: 0 keeps the variances of the principal components,
+    1 makes them equal."""
+    width, grid = network.settings.width, (features.shape[-2], features.shape[-1])
+    cells = features.permute(0, 2, 3, 1).flatten(0, 2).double()  # (N, C)
+    mean = cells.mean(0)
+    centred = cells - mean
+    values, directions = torch.linalg.eigh(centred.T @ centred / len(cells))
+    basis = content_basis(width, grid)
+    kept = min(basis.shape[1], directions.shape[1])
+    values, directions = values.flip(0)[:kept].clamp(min=1e-8), directions.flip(1)[:, :kept]
+    components = (directions * values ** (-whitening / 2)).T  # (kept, C)
+    projection = basis[:, :kept].double() @ components  # (width, C)
+    projection = projection * TOKEN_NORM / (centred @ projection.T).norm(dim=1).mean()
+    for layer in (network.image_proj, network.keypoint_proj):
+        layer.weight.copy_(projection.float().reshape(layer.weight.shape))
+        assert layer.bias is not None
+        layer.bias.copy_(-(projection @ mean).float())
+
+    for layer in network.encoder.layers:
+        for silent in (layer.attention.out_proj, layer.linear2):  # type: ignore[union-attr]
+            _silence(silent)  # type: ignore[arg-type]
+
+    generator = network.proposal_generator
+    onto_content = basis @ basis.T
+    for projection_layer in (generator.support_proj, generator.query_proj):
+        projection_layer.weight.copy_(onto_content)
+        projection_layer.bias.zero_()
+    _silence(generator.dynamic_proj[-1])  # type: ignore[arg-type]
+    scale = _match_scale(network, features)
+    for projection_layer in (generator.support_proj, generator.query_proj):
+        projection_layer.weight.mul_((SHARPNESS / scale) ** 0.5)
+    start_bias_silent(network)
+
+
+def start_bias_silent(network: Network) -> None:
+    """A new structural bias starts as no bias, so that its phase continues from where the last one ended."""
+    for module in network.modules():
+        if isinstance(module, MarkovBias):
+            _silence(module.mlp[-1])  # type: ignore[arg-type]
+
+
+@torch.no_grad()
+def _silence(layer: nn.Linear) -> None:
+    layer.weight.zero_()
+    layer.bias.zero_()
+
+
+def _match_scale(network: Network, features: Tensor) -> float:
+    """Similarity of a cell with itself: a support keypoint and a query cell with the same feature."""
+    some = features[:8]
+    position = network.position(some)
+    image = network.image_proj(some).flatten(2).transpose(1, 2)
+    usable = torch.ones(len(some), image.shape[1], dtype=torch.bool)
+    refined_image, refined_keypoints = network.encoder(image, position, image, usable)
+    generator = network.proposal_generator
+    products = generator.support_proj(refined_keypoints) * generator.query_proj(refined_image)
+    return float(products.sum(-1).mean())

@@ -1,0 +1,306 @@
+"""The training loop: a list of phases, each a plain loop over steps. Stop it, kill it, start it again: it goes on."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from edgecape.data.dataset import Dataset
+from edgecape.data.episodes import Batch, EpisodeSampler
+from edgecape.data.features import FeatureStore
+from edgecape.errors import EdgeCapeError, SettingsError, WeightsError
+from edgecape.model.network import Network
+from edgecape.training.checkpoints import load_checkpoint, save_checkpoint
+from edgecape.training.initialise import start_bias_silent, start_from_matching
+from edgecape.training.objective import Objective
+from edgecape.training.run import Run
+from edgecape.training.settings import PhaseSettings, TrainSettings
+from edgecape.training.validation import Validation
+from edgecape.weights.store import save_model
+
+NEW_IN_A_PHASE = ("pose_graph.", ".structural_bias.")  # parameters that a phase may add to the last one's
+
+
+def train(
+    settings: TrainSettings,
+    dataset: Dataset,
+    store: FeatureStore,
+    folder: Path,
+    validation: Dataset | None = None,
+    start: dict[str, Tensor] | None = None,
+    facts: dict[str, Any] | None = None,
+) -> Network:
+    """Train all phases and return the last network; `folder` holds everything about the run.
+
+    start: head weights to begin with (to run a later phase alone). facts: go into the saved models' configuration.
+    """
+    from accelerate import Accelerator
+    from accelerate.utils import DistributedDataParallelKwargs
+
+    accelerator = Accelerator(
+        mixed_precision=settings.mixed_precision,
+        kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
+    )
+    check(settings, dataset, folder, start, accelerator.num_processes)
+    run = Run(folder, settings, dataset, leader=accelerator.is_main_process)
+    state = load_checkpoint(folder)
+    run.rewind(state)
+    network = first_network(settings, dataset, store, start)
+    validate = None if validation is None else Validation(validation, dataset, store, settings.validation_episodes)
+    first = 0 if state is None else int(state["phase"])
+    if state is None and validate is not None:
+        run.note(phase="start", **validate(network))
+    for index in range(len(settings.phases)):
+        network = enter_phase(network, settings, index)
+        if index < first:
+            continue
+        trainer = PhaseTrainer(settings, index, network, dataset, store, accelerator, run, validate, facts or {})
+        network = trainer.train(state if index == first else None)
+        state = None
+    return network
+
+
+def check(settings: TrainSettings, dataset: Dataset, folder: Path, start: object, processes: int) -> None:
+    """All that can be known to go wrong, before hours are spent."""
+    settings.check()
+    opening = settings.phases[0]
+    if opening.freeze and start is None:
+        raise SettingsError(
+            f"phase '{opening.name}' keeps {', '.join(opening.freeze)} as an earlier phase left them; "
+            "start it from a trained model (--start) or train the earlier phases first"
+        )
+    if settings.batch % processes:
+        raise SettingsError(f"a batch of {settings.batch} cannot be shared evenly by {processes} processes")
+    folder.mkdir(parents=True, exist_ok=True)
+    needed = 1 << 30  # two checkpoints with optimiser state, saved models, log
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise SettingsError(f"{folder} has {free >> 20} MiB free; a run needs {needed >> 20} MiB")
+
+
+def first_network(
+    settings: TrainSettings, dataset: Dataset, store: FeatureStore, start: dict[str, Tensor] | None
+) -> Network:
+    """The network before the first phase."""
+    torch.manual_seed(settings.seed)
+    opening = settings.phases[0]
+    network = Network(replace(settings.network, graph=opening.graph, bias=opening.bias))
+    if start is not None:
+        return adopt(network, start)
+    if settings.initialisation == "matching":
+        sampler = EpisodeSampler(dataset, store, settings.episodes_of(opening))
+        crops = sampler.crops(view=0)
+        chosen = np.random.default_rng(settings.seed).permutation(len(crops))[:256]
+        start_from_matching(network, store.get([crops[index] for index in chosen]))
+    return network
+
+
+def adopt(network: Network, state: dict[str, Tensor]) -> Network:
+    """Load an earlier phase's weights; only what a later phase adds may be missing."""
+    missing, unexpected = network.load_state_dict(state, strict=False)
+    lost = [name for name in missing if not any(part in name for part in NEW_IN_A_PHASE)]
+    if lost or unexpected:
+        raise WeightsError(f"the weights to start from do not fit this network: '{(lost or unexpected)[0]}'")
+    return network
+
+
+def enter_phase(network: Network, settings: TrainSettings, index: int) -> Network:
+    """The network of a phase, grown from the one before."""
+    phase = settings.phases[index]
+    wanted = replace(settings.network, graph=phase.graph, bias=phase.bias)
+    if wanted == network.settings:
+        return network
+    torch.manual_seed(settings.seed + 1 + index)
+    grown = Network(wanted)
+    if settings.initialisation == "matching":
+        start_bias_silent(grown)
+    return adopt(grown, network.state_dict())
+
+
+def hide(batch: Batch, share: float, seeds: Iterator[tuple[int, ...]]) -> Tensor:
+    """Keypoints (B, K) to hide for the graph loss: a share of the visible ones of each sample."""
+    hidden = torch.zeros_like(batch.visible)
+    for row, visible, seed in zip(hidden, batch.visible, seeds, strict=False):
+        usable = torch.nonzero(visible)[:, 0].numpy()
+        chosen = np.random.default_rng(seed).permutation(usable)[: int(share * len(usable))]
+        row[torch.from_numpy(chosen)] = True
+    return hidden
+
+
+class PhaseTrainer:
+    """One phase of a run."""
+
+    def __init__(
+        self,
+        settings: TrainSettings,
+        index: int,
+        network: Network,
+        dataset: Dataset,
+        store: FeatureStore,
+        accelerator: Any,
+        run: Run,
+        validate: Validation | None,
+        facts: dict[str, Any],
+    ):
+        self.settings, self.index, self.network, self.facts = settings, index, network, facts
+        self.phase: PhaseSettings = settings.phases[index]
+        self.accelerator, self.run, self.validate = accelerator, run, validate
+        self.sampler = EpisodeSampler(dataset, store, settings.episodes_of(self.phase))
+        self.steps = self.sampler.steps(settings.batch)  # of an epoch
+        self.total = self.steps * self.phase.epochs
+        objective = Objective(network, self.phase)
+        self.optimiser = self._optimiser(objective)
+        self.objective, self.optimiser = accelerator.prepare(objective, self.optimiser)
+        self.average = {name: value.detach().clone() for name, value in network.state_dict().items()}
+        self.best = -math.inf
+
+    def _optimiser(self, objective: Objective) -> torch.optim.Optimizer:
+        scalars = {"network.pose_graph.c", "network.pose_graph.b"}
+        named = [(name, value) for name, value in objective.named_parameters() if value.requires_grad]
+        groups = [
+            {"params": [value for name, value in named if name not in scalars], "factor": 1.0},
+            {
+                "params": [value for name, value in named if name in scalars],
+                "factor": self.phase.graph_learning_rate,
+                "weight_decay": 0.0,
+            },
+        ]
+        kind = torch.optim.AdamW if self.settings.optimiser == "adamw" else torch.optim.Adam
+        rate, decay = self.phase.learning_rate, self.settings.weight_decay
+        return kind([group for group in groups if group["params"]], lr=rate, weight_decay=decay)
+
+    def learning_rate(self, step: int) -> float:
+        warm = min(1.0, (step + 1) / self.phase.warmup) if self.phase.warmup else 1.0
+        if self.phase.decay == "cosine":
+            warm *= 0.5 * (1 + math.cos(math.pi * step / self.total))
+        return self.phase.learning_rate * warm
+
+    def train(self, state: dict[str, Any] | None) -> Network:
+        """All steps of the phase, from `state` if one is given."""
+        settings, leader = self.settings, self.accelerator.is_main_process
+        done = self._resume(state) if state is not None else 0
+        began = time.monotonic()
+        order, order_epoch = None, -1
+        for step in range(done, self.total):
+            # One number per epoch of the whole run, so that no two phases see the same stream.
+            epoch, within = divmod(step, self.steps)
+            stream = sum(phase.epochs for phase in settings.phases[: self.index]) + epoch
+            if order_epoch != epoch:
+                order, order_epoch = self.sampler.order(stream, self.steps * settings.batch), epoch
+            assert order is not None
+            terms, norm = self._step(step, stream, within, order)
+            if leader:
+                speed = (step + 1 - done) * settings.batch / (time.monotonic() - began)
+                self.run.step(self.phase.name, epoch, step, self.total, terms, norm, speed)
+            if (step + 1) % self.steps == 0 and (epoch + 1) % settings.validate_every == 0:
+                self._validate(step)
+            if (step + 1) % settings.save_every == 0 or step + 1 == self.total:
+                self._save(step + 1)
+        return self._finish()
+
+    def _step(self, step: int, stream: int, within: int, order: np.ndarray) -> tuple[dict[str, float], float]:
+        settings, accelerator = self.settings, self.accelerator
+        torch.manual_seed(hash((settings.seed, stream, within)) % 2**63)  # dropout: resuming needs no saved state
+        share = settings.batch // accelerator.num_processes
+        start = within * settings.batch + accelerator.process_index * share
+        batch = self.sampler.batch(stream, order[start : start + share], start)
+        hidden = hide(batch, self.phase.hidden_share, ((settings.seed, stream, 2, start + i) for i in range(share)))
+        rate = self.learning_rate(step)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate * group["factor"]
+        self.objective.train()
+        terms = self.objective(batch.to(accelerator.device), hidden.to(accelerator.device))
+        loss = torch.stack(list(terms.values())).sum()
+        if not torch.isfinite(loss):
+            raise EdgeCapeError(f"the loss is {loss.item()} at step {step}; lower the learning rate or clip gradients")
+        self.optimiser.zero_grad()
+        accelerator.backward(loss)
+        norm = 0.0
+        if settings.clip:
+            norm = float(accelerator.clip_grad_norm_(self.objective.parameters(), settings.clip))
+        self.optimiser.step()
+        self._average(step)
+        names = list(terms)
+        values = accelerator.reduce(torch.stack([terms[name].detach() for name in names]), reduction="mean").tolist()
+        return dict(zip(names, values, strict=True)), norm
+
+    @torch.no_grad()
+    def _average(self, step: int) -> None:
+        """Running average of the weights, short at first so that it forgets the start."""
+        decay = min(self.settings.average, (1 + step) / (10 + step)) if self.settings.average else 0.0
+        for name, value in self.network.state_dict().items():
+            self.average[name].lerp_(value, 1 - decay)
+
+    def averaged(self) -> Network:
+        network = Network(self.network.settings)
+        network.load_state_dict(self.average)
+        return network.to(self.accelerator.device)
+
+    # --- keeping -----------------------------------------------------------------------------------------
+
+    def _validate(self, step: int) -> None:
+        if self.validate is None:
+            return
+        scores = self.validate(self.averaged())
+        if scores["selection"] > self.best:
+            self.best = scores["selection"]
+            self._save_model(self.run.folder / self.phase.name, {"step": step + 1, **scores})
+        self.run.note(phase=self.phase.name, step=step + 1, **scores)
+
+    def _save_model(self, folder: Path, result: dict[str, Any]) -> None:
+        if self.accelerator.is_main_process:
+            facts = {**self.facts, "trained": {"phase": self.phase.name, "recipe": asdict(self.settings), **result}}
+            save_model(folder, self.network.settings, self.average, facts)
+
+    def _save(self, done: int) -> None:
+        if not self.accelerator.is_main_process:
+            return
+        state = {
+            "phase": self.index,
+            "done": done,
+            "network": self.network.state_dict(),
+            "average": self.average,
+            "optimiser": self.optimiser.state_dict(),
+            "best": self.best,
+        }
+        objective = self.accelerator.unwrap_model(self.objective)
+        if objective.reconstruction is not None:
+            state["reconstruction"] = objective.reconstruction.state_dict()
+        save_checkpoint(self.run.folder, state)
+
+    def _resume(self, state: dict[str, Any]) -> int:
+        self.network.load_state_dict(state["network"])
+        self.average = {name: tensor.to(self.accelerator.device) for name, tensor in state["average"].items()}
+        self.optimiser.load_state_dict(state["optimiser"])
+        objective = self.accelerator.unwrap_model(self.objective)
+        if objective.reconstruction is not None:
+            objective.reconstruction.load_state_dict(state["reconstruction"])
+        self.best = float(state["best"])
+        return int(state["done"])
+
+    def _finish(self) -> Network:
+        """The phase's best weights if it was validated, else its last; the next phase goes on from them."""
+        from edgecape.weights.store import load_model
+
+        folder = self.run.folder / self.phase.name
+        if self.best == -math.inf:
+            self._save_model(folder, {"step": self.total})
+        self.accelerator.wait_for_everyone()
+        network = Network(self.network.settings)
+        network.load_state_dict(load_model(folder).head)
+        return network
+
+
+def read_log(folder: Path) -> list[dict[str, Any]]:
+    """The entries of a run's log."""
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]

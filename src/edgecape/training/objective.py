@@ -1,0 +1,68 @@
+"""What is minimised: localisation and graph losses, as one module, so that it can be distributed."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from edgecape.data.episodes import Batch
+from edgecape.model.attention import GraphFeedForward
+from edgecape.model.network import Network
+from edgecape.training.losses import adjacency_loss, offset_loss, similarity_loss
+from edgecape.training.settings import PhaseSettings
+
+
+class GraphReconstruction(nn.Module):
+    """The alternative to L_adj (SDPNet's way): an auxiliary GCN restores hidden support tokens along the graph."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.mask_token = nn.Parameter(torch.zeros(width))
+        self.layers = nn.ModuleList(GraphFeedForward(width, width, 0.0, neighbours=True) for _ in range(2))
+
+    def forward(self, tokens: Tensor, usable: Tensor, A_norm: Tensor, hidden: Tensor) -> Tensor:
+        truth = F.layer_norm(tokens.detach(), tokens.shape[-1:])
+        x = torch.where(hidden[..., None], self.mask_token, truth)
+        for layer in self.layers:
+            x = x + layer(x, usable, A_norm)
+        error = (x - truth).abs().mean(-1) * hidden
+        return (error.sum(1) / hidden.sum(1).clamp(min=1)).mean()
+
+
+class Objective(nn.Module):
+    """Batch in, loss terms out."""
+
+    def __init__(self, network: Network, phase: PhaseSettings):
+        super().__init__()
+        self.network, self.phase = network, phase
+        self.reconstruction = GraphReconstruction(network.settings.width) if phase.graph_loss == "gcn" else None
+        self.frozen = [
+            network.get_submodule(prefix.rstrip(".")) for prefix in phase.freeze if hasattr(network, prefix.rstrip("."))
+        ]
+        for module in self.frozen:
+            module.requires_grad_(False)
+
+    def train(self, mode: bool = True) -> Objective:
+        """A frozen module stays in eval mode."""
+        super().train(mode)
+        for module in self.frozen:
+            module.eval()
+        return self
+
+    def forward(self, batch: Batch, hidden: Tensor) -> dict[str, Tensor]:
+        phase, network = self.phase, self.network
+        visible = batch.visible[:, None].expand(-1, batch.support.shape[1], -1)
+        support = network.encode_support(batch.support, visible, batch.prior, batch.coordinates)
+        masked = hidden if phase.graph_loss == "masked" else None
+        output = network.localise(batch.query, support, masked)
+        terms = offset_loss(output, batch.target, batch.weight)
+        if phase.heatmap_loss_weight:
+            heat = similarity_loss(output.proposals.similarity, batch.target, batch.weight)
+            terms["similarity"] = phase.heatmap_loss_weight * heat
+        if output.reconstruction is not None:
+            terms["graph"] = phase.graph_loss_weight * adjacency_loss(output.reconstruction, batch.target, batch.weight)
+        elif self.reconstruction is not None:
+            restored = self.reconstruction(support.tokens, support.usable, support.graph.normalised, hidden)
+            terms["graph"] = phase.graph_loss_weight * restored
+        return terms

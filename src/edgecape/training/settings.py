@@ -1,0 +1,151 @@
+"""Training settings and the shipped recipes. Every value can be overridden on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from edgecape.data.episodes import EpisodeSettings
+from edgecape.data.views import AugmentSettings
+from edgecape.errors import SettingsError
+from edgecape.model.settings import BackboneSettings, NetworkSettings
+
+
+@dataclass(frozen=True)
+class PhaseSettings:
+    """One phase: what the network has, what learns, for how long."""
+
+    name: str
+    graph: Literal["none", "fixed", "predicted"]
+    bias: Literal["off", "markov", "shortest_path"]
+    epochs: int = 100
+    learning_rate: float = 1e-5
+    graph_learning_rate: float = 1.0
+    """Factor on the learning rate of c and b, the two scalars that let the predicted graph leave the prior."""
+    warmup: int = 1000
+    """Steps of linear warm-up."""
+    decay: Literal["none", "cosine"] = "none"
+    freeze: tuple[str, ...] = ()
+    """Prefixes of parameters that stay as they are; their modules are in eval mode."""
+    graph_loss: Literal["off", "masked", "gcn"] = "off"
+    """How the graph is supervised: through the decoder with hidden keypoints (L_adj), or an auxiliary GCN."""
+    graph_loss_weight: float = 1.0
+    hidden_share: float = 0.5
+    """Share of usable keypoints that L_adj hides."""
+    heatmap_loss_weight: float = 0.0
+    """Cross-entropy of the similarity map against the true cell; 0 in the paper."""
+    self_supervised: float | None = None
+    """Share of self-supervised episodes in this phase; None: as in the episode settings."""
+
+
+PHASES = {
+    "base": PhaseSettings("base", "fixed", "off"),
+    "graph": PhaseSettings("graph", "predicted", "off", graph_loss="masked"),
+    "bias": PhaseSettings(
+        "bias",
+        "predicted",
+        "markov",
+        graph_loss="masked",
+        freeze=("pose_graph.", "image_proj.", "keypoint_proj."),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    network: NetworkSettings = field(default_factory=NetworkSettings)
+    """Everything but graph and bias, which the phases set."""
+    phases: tuple[PhaseSettings, ...] = tuple(PHASES.values())
+    episodes: EpisodeSettings = field(default_factory=EpisodeSettings)
+    initialisation: Literal["reference", "matching"] = "reference"
+    """matching: the untrained proposals already do nearest-feature matching."""
+    batch: int = 16
+    """Episodes per step over all processes."""
+    optimiser: Literal["adam", "adamw"] = "adam"
+    weight_decay: float = 0.0
+    clip: float = 0.0
+    """Largest gradient norm; 0: not clipped."""
+    average: float = 0.0
+    """Decay of the running average of weights that is validated and saved; 0: off."""
+    validate_every: int = 1
+    """Epochs between validations."""
+    validation_episodes: int = 10
+    """Episodes per category of a validation."""
+    save_every: int = 200
+    """Steps between checkpoints."""
+    mixed_precision: Literal["no", "fp16", "bf16"] = "no"
+    seed: int = 0
+
+    def check(self) -> None:
+        """Contradictions, found before anything is computed."""
+        if not self.phases:
+            raise SettingsError("there is no phase to train; name at least one")
+        if self.batch < 1 or self.save_every < 1:
+            raise SettingsError(f"batch is {self.batch} and save_every {self.save_every}; both must be at least 1")
+        for phase in self.phases:
+            if phase.graph_loss != "off" and phase.graph != "predicted":
+                raise SettingsError(
+                    f"phase '{phase.name}' supervises a predicted graph but its graph is '{phase.graph}'"
+                )
+            if phase.epochs < 1 or phase.learning_rate <= 0:
+                raise SettingsError(f"phase '{phase.name}' needs at least one epoch and a learning rate above 0")
+            if not 0 <= phase.hidden_share < 1:
+                raise SettingsError(
+                    f"hidden_share of phase '{phase.name}' is {phase.hidden_share}; it must be in [0, 1)"
+                )
+        for earlier, later in zip(self.phases, self.phases[1:], strict=False):
+            if earlier.graph == "predicted" and later.graph != "predicted":
+                raise SettingsError(f"phase '{later.name}' drops the graph that phase '{earlier.name}' learned")
+        if self.episodes.views == 1 and any(self._self_supervised(phase) for phase in self.phases):
+            raise SettingsError(
+                "self-supervised episodes need two views of a photo; set episodes.views to 0, 2 or more"
+            )
+
+    def _self_supervised(self, phase: PhaseSettings) -> float:
+        return self.episodes.self_supervised if phase.self_supervised is None else phase.self_supervised
+
+    def episodes_of(self, phase: PhaseSettings) -> EpisodeSettings:
+        return replace(self.episodes, self_supervised=self._self_supervised(phase), seed=self.seed)
+
+
+def paper() -> TrainSettings:
+    """All hyper-parameters of the paper: 100 epochs a phase, Adam, 1e-5, batch 16, warm-up 1000."""
+    return TrainSettings()
+
+
+def small() -> TrainSettings:
+    """What trains well on a CPU in hours: starts from feature matching, cached views, self-supervised episodes."""
+    strong = AugmentSettings(strong_probability=0.5)
+    common = {"learning_rate": 3e-4, "decay": "cosine", "warmup": 100, "heatmap_loss_weight": 0.02}
+    return TrainSettings(
+        network=NetworkSettings(channels=768, backbone=BackboneSettings(layers=(11, 12))),
+        phases=(
+            replace(PHASES["base"], epochs=10, self_supervised=0.3, **common),  # type: ignore[arg-type]
+            replace(PHASES["graph"], epochs=5, self_supervised=0.5, graph_learning_rate=10.0, **common),  # type: ignore[arg-type]
+            replace(PHASES["bias"], epochs=5, self_supervised=0.5, **common),  # type: ignore[arg-type]
+        ),
+        episodes=EpisodeSettings(
+            balance="definition",
+            steps_per_epoch=250,
+            views=2,
+            most_objects=100,
+            subset=0.3,
+            edge_noise=0.3,
+            augment=strong,
+        ),
+        initialisation="matching",
+        optimiser="adamw",
+        weight_decay=1e-4,
+        clip=1.0,
+        average=0.998,
+    )
+
+
+RECIPES: dict[str, Callable[[], TrainSettings]] = {"paper": paper, "small": small}
+
+
+def recipe(name: str) -> TrainSettings:
+    if name not in RECIPES:
+        raise SettingsError(f"there is no recipe '{name}'; there are {', '.join(RECIPES)}")
+    return RECIPES[name]()

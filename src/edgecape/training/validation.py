@@ -1,0 +1,37 @@
+"""Validation during training: the evaluation protocol on a few episodes, known and new definitions apart."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from edgecape.data.dataset import Dataset
+from edgecape.data.episodes import definition_of
+from edgecape.data.features import FeatureStore
+from edgecape.evaluation.episodes import protocol_episodes
+from edgecape.evaluation.localisers import network_localiser
+from edgecape.evaluation.protocol import evaluate
+from edgecape.model.network import Network
+
+
+class Validation:
+    """Callable on a network; returns percentages for the log."""
+
+    def __init__(self, dataset: Dataset, training: Dataset, store: FeatureStore, episodes: int, shots: int = 1):
+        self.dataset, self.store = dataset, store
+        self.episodes, _ = protocol_episodes(dataset, shots, episodes=episodes)
+        met = {definition_of(category) for category in training.categories}
+        self.known = np.array([definition_of(category) in met for category in dataset.categories])
+
+    def __call__(self, network: Network) -> dict[str, float]:
+        outputs = {name: network_localiser(network, name) for name in ("refined", "proposals")}  # type: ignore[arg-type]
+        results = evaluate(self.dataset, self.episodes, outputs, self.store)
+        scores: dict[str, float] = {}
+        for name, result in results.items():
+            known = self.known[result.category]
+            groups = {"all": np.ones_like(known), "known": known, "new": ~known}
+            for group, chosen in groups.items():
+                if chosen.any():
+                    scores[f"{name}_{group}"] = 100 * result.subset(chosen).metrics()["mPCK@5"]
+        # New definitions are what category-agnostic means: half of the vote where there are any.
+        halves = [scores[f"refined_{group}"] for group in ("known", "new") if f"refined_{group}" in scores]
+        return scores | {"selection": sum(halves) / len(halves)}

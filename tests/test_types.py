@@ -1,0 +1,149 @@
+"""What users hold is checked when it is made."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from edgecape.errors import AnnotationError, EdgeCapeError
+from edgecape.types import Prompt, Support, as_box
+
+THREE = [(1, 2), (3, 4), (5, 6)]
+
+
+def test_a_support_holds_validated_values():
+    support = Support(
+        "cow.jpg",
+        keypoints=THREE,
+        skeleton=[(1, 0), (0, 1), (2, 1)],
+        visible=[1, 0, 2],
+        box=[1, 2, 30, 40],
+        names=["nose", "tail", 3],
+    )
+    assert support.image == "cow.jpg"
+    assert support.keypoints.dtype == np.float32
+    assert support.keypoints.tolist() == [[1, 2], [0, 0], [5, 6]]  # what is not visible is nowhere
+    assert support.skeleton == ((0, 1), (1, 2))
+    assert support.visible.tolist() == [True, False, True]
+    assert support.box == (1.0, 2.0, 30.0, 40.0)
+    assert support.names == ("nose", "tail", "3")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        support.box = None
+
+
+def test_only_image_and_keypoints_are_needed():
+    support = Support("cow.jpg", np.array(THREE, dtype=np.int64))
+    assert support.skeleton is None
+    assert support.box is None
+    assert support.names is None
+    assert support.visible.all()
+
+
+def test_no_skeleton_and_an_empty_skeleton_are_different():
+    assert Support("cow.jpg", THREE, skeleton=None).skeleton is None
+    assert Support("cow.jpg", THREE, skeleton=[]).skeleton == ()
+
+
+def test_edges_may_be_an_array():
+    assert Support("cow.jpg", THREE, skeleton=np.array([[2, 0], [0, 1]])).skeleton == ((0, 2), (0, 1))
+
+
+def test_an_invisible_keypoint_may_be_nowhere():
+    support = Support("cow.jpg", [(1, 2), (float("nan"), float("inf"))], visible=[True, False])
+    assert support.keypoints.tolist() == [[1, 2], [0, 0]]
+
+
+def test_the_keypoints_given_are_not_changed():
+    given = np.array(THREE, dtype=np.float32)
+    Support("cow.jpg", given, visible=[True, False, True])
+    assert given.tolist() == [list(map(float, point)) for point in THREE]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"keypoints": []}, r"list of \(x, y\) pairs, got an array of shape \(0,\)"),
+        ({"keypoints": (1, 2)}, r"shape \(2,\)"),
+        ({"keypoints": [(1, 2, 3)]}, r"shape \(1, 3\)"),
+        ({"keypoints": [(1, 2), (3,)]}, r"list of \(x, y\) pairs"),
+        ({"keypoints": "nose"}, "got 'nose'"),
+        ({"keypoints": [("a", "b")]}, r"list of \(x, y\) pairs"),
+        ({"keypoints": None}, r"list of \(x, y\) pairs|shape"),
+        ({"keypoints": [(1, 2), (3, float("nan")), (4, 5)]}, "keypoint 1 is at .*mark it as not visible"),
+        ({"keypoints": [(1, 2), (3, 4), (float("-inf"), 5)]}, "keypoint 2 is at"),
+        ({"visible": [True]}, "visible has 1 values for 3 keypoints"),
+        ({"visible": [[True, True, True]]}, "one bool per keypoint"),
+        ({"visible": True}, "visible has 1 values"),
+        ({"names": ["nose"]}, "1 names for 3 keypoints"),
+        ({"names": []}, "0 names for 3 keypoints"),
+        ({"skeleton": [(0, 3)]}, r"edge \(0, 3\) does not fit 3 keypoints.*counted from 0"),
+        ({"skeleton": [(-1, 2)]}, r"edge \(-1, 2\) does not fit"),
+        ({"skeleton": [(1, 1)]}, "connects a keypoint to itself"),
+        ({"skeleton": [(0, 1, 2)]}, r"\(0, 1, 2\) is not a pair"),
+        ({"skeleton": [0, 1]}, "edge 0 is not a pair"),
+        ({"skeleton": [(0.5, 1)]}, r"\(0\.5, 1\) is not a pair of whole"),
+        ({"skeleton": ["01"]}, "'01' is not a pair"),
+        ({"skeleton": [None]}, "None is not a pair"),
+        ({"skeleton": 7}, "skeleton is a list of pairs .* got 7"),
+        ({"box": (1, 2, 3)}, r"a box is \(x, y, w, h\)"),
+        ({"box": (1, 2, 0, 4)}, "has no area"),
+        ({"box": (1, 2, 3, -4)}, "has no area"),
+        ({"box": (1, 2, float("nan"), 4)}, "finite"),
+        ({"box": "big"}, r"a box is \(x, y, w, h\), got 'big'"),
+        ({"box": [[1, 2, 3, 4]]}, r"a box is"),
+    ],
+)
+def test_what_does_not_fit_is_refused(changes, message):
+    with pytest.raises(AnnotationError, match=message) as caught:
+        Support(**{"image": "cow.jpg", "keypoints": THREE, **changes})
+    assert isinstance(caught.value, EdgeCapeError)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_box_is_four_floats():
+    assert as_box(np.array([1, 2, 3, 4])) == (1.0, 2.0, 3.0, 4.0)
+    assert all(type(value) is float for value in as_box((1, 2, 3, 4)))
+
+
+# --- prompts ---------------------------------------------------------------------------------------------------------
+
+
+def prompt(**changes) -> Prompt:
+    matrix = np.arange(9, dtype=np.float32).reshape(3, 3)
+    values = {
+        "tokens": np.random.default_rng(0).normal(size=(3, 8)).astype(np.float32),
+        "prior": matrix,
+        "weights": matrix + 1,
+        "graph": matrix + 2,
+        "skeleton": ((0, 1), (1, 2)),
+        "names": ("nose", "œil", "tail"),
+        "shots": 2,
+        "model": "abc123",
+    }
+    return Prompt(**{**values, **changes})
+
+
+@pytest.mark.parametrize("changes", [{}, {"skeleton": None, "names": None}, {"skeleton": ()}])
+def test_a_prompt_survives_its_file(changes, tmp_path):
+    before = prompt(**changes)
+    before.save(tmp_path / "cow.prompt")
+    after = Prompt.load(tmp_path / "cow.prompt")
+    assert len(after) == 3
+    for field in dataclasses.fields(Prompt):
+        np.testing.assert_array_equal(getattr(after, field.name), getattr(before, field.name), err_msg=field.name)
+    assert after.skeleton == before.skeleton
+    assert after.names == before.names
+
+
+def test_what_is_no_prompt_is_refused(tmp_path):
+    from safetensors.numpy import save_file
+
+    (tmp_path / "text").write_text("no prompt")
+    save_file({"tokens": np.zeros(3)}, tmp_path / "other")
+    for name in ("text", "other"):
+        with pytest.raises(AnnotationError, match=f"{name} is not a prompt"):
+            Prompt.load(tmp_path / name)
+    with pytest.raises(AnnotationError, match="missing does not exist"):
+        Prompt.load(tmp_path / "missing")
