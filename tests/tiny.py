@@ -19,7 +19,7 @@ SIZES: dict[str, Any] = {
     "ffn": 48,
     "encoder_layers": 1,
     "decoder_layers": 2,
-    "predictor_layers": 1,
+    "predictor_layers": 2,  # what the first one does to the image shows in the second
 }
 
 # Every combination of graph and bias, then the variants of single parts.

@@ -18,7 +18,9 @@ from edgecape.formats import LabelledImage, LabelledObject, LabelSet
 TOLERANCE = 1e-3  # pixels that a writer may lose
 few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
-text = st.text(st.characters(exclude_categories=("Cc", "Cs", "Cn", "Zl", "Zp")), min_size=1, max_size=12).filter(str.strip)
+text = st.text(st.characters(exclude_categories=("Cc", "Cs", "Cn", "Zl", "Zp")), min_size=1, max_size=12).filter(
+    str.strip
+)
 stems = st.text(st.characters(categories=("L", "N"), include_characters=" -_."), min_size=1, max_size=10)
 
 
@@ -30,7 +32,9 @@ def label_sets(draw: st.DrawFn, sized: bool = False, inside: bool = False, boxed
     generator = np.random.default_rng(draw(st.integers(0, 2**32)))
     pairs = st.tuples(st.integers(0, K - 1), st.integers(0, K - 1)).filter(lambda pair: pair[0] != pair[1])
     skeleton = draw(st.none() | st.lists(pairs, max_size=8)) if K > 1 else None
-    files = draw(st.lists(stems.map(lambda stem: f"{stem.strip(' .')}x.png"), min_size=1, max_size=3, unique_by=str.lower))
+    files = draw(
+        st.lists(stems.map(lambda stem: f"{stem.strip(' .')}x.png"), min_size=1, max_size=3, unique_by=str.lower)
+    )
     counts = [draw(st.integers(0, 3)) for _ in files]
     counts[-1] = max(counts[-1], 1)
     images = []
@@ -40,7 +44,9 @@ def label_sets(draw: st.DrawFn, sized: bool = False, inside: bool = False, boxed
         known = sized or draw(st.booleans())
         images.append(LabelledImage(file, *(size if known else (None, None)), objects))
     if not any(thing.visible.any() for image in images for thing in image.objects):
-        images[-1] = LabelledImage(images[-1].file, images[-1].width, images[-1].height, (LabelledObject(np.ones((K, 2))),))
+        images[-1] = LabelledImage(
+            images[-1].file, images[-1].width, images[-1].height, (LabelledObject(np.ones((K, 2))),)
+        )
     return LabelSet(names, skeleton, draw(text), images)
 
 
@@ -149,7 +155,9 @@ def assert_same(got: LabelSet, want: LabelSet, without: str = "") -> None:
 
 def cow() -> LabelSet:
     """A small label set to look at by eye: two photos, three objects, a hidden and an absent keypoint."""
-    first = LabelledObject([[10, 20], [30.5, 40.25], [0, 0]], [1, 1, 0], [0, 1, 0], [0.9, 0.8, 0.0], (5, 10, 40, 50), 0.85)
+    first = LabelledObject(
+        [[10, 20], [30.5, 40.25], [0, 0]], [1, 1, 0], [0, 1, 0], [0.9, 0.8, 0.0], (5, 10, 40, 50), 0.85
+    )
     second = LabelledObject([[50, 60], [70, 80], [90, 55]], scores=[0.5, 0.6, 0.7], box=(45, 50, 50, 40), score=0.6)
     third = LabelledObject([[1, 2], [3, 4], [5, 6]], scores=[0.1, 0.2, 0.3], box=(0, 0, 10, 10), score=0.2)
     images = [LabelledImage("cow 1.png", 100, 120, (first, second)), LabelledImage("cow2.png", 64, 48, (third,))]

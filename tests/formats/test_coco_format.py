@@ -12,7 +12,7 @@ from labels_for_tests import assert_same, cow, make_photo
 
 from edgecape import formats
 from edgecape.errors import AnnotationError, DataError
-from edgecape.formats import LabelledImage, LabelledObject, LabelSet
+from edgecape.formats import LabelledImage, LabelledObject, LabelSet, to_supports
 
 
 def written(tmp_path: Path, labels: LabelSet, format: str = "coco", **options: Any) -> Any:
@@ -48,6 +48,14 @@ def test_a_file_by_others(tmp_path: Path) -> None:
     assert thing.codes.tolist() == [2, 1, 0]
     assert thing.box == (0, 0, 9, 9)
     assert thing.scores is None
+
+
+def test_photos_are_looked_for_where_coco_keeps_them(tmp_path: Path) -> None:
+    formats.write(tmp_path / "annotations" / "a.json", cow(), "coco")
+    make_photo(tmp_path / "images" / "cow 1.png", (100, 120))
+    assert (
+        to_supports(formats.read(tmp_path / "annotations" / "a.json")[0])[0].image == tmp_path / "images" / "cow 1.png"
+    )
 
 
 @pytest.mark.parametrize(("edges", "want"), [([[0, 1]], ((0, 1),)), ([[2, 3]], ((1, 2),))])

@@ -22,7 +22,11 @@ MULTI = (
 
 def one_animal() -> LabelSet:
     first, second = cow().images
-    images = [LabelledImage("empty.png", None, None, ()), LabelledImage(first.file, None, None, first.objects[:1]), second]
+    images = [
+        LabelledImage("empty.png", None, None, ()),
+        LabelledImage(first.file, None, None, first.objects[:1]),
+        second,
+    ]
     return LabelSet(cow().names, None, "cow", images)
 
 
@@ -59,7 +63,9 @@ def test_several_animals_and_unique_body_parts(tmp_path: Path) -> None:
 
 
 def test_predictions_have_likelihoods_and_frame_numbers(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("scorer,n,n,n\nbodyparts,eye,eye,eye\ncoords,x,y,likelihood\n0,1,2,0.5\n1,3,4,0.25\n")
+    (tmp_path / "a.csv").write_text(
+        "scorer,n,n,n\nbodyparts,eye,eye,eye\ncoords,x,y,likelihood\n0,1,2,0.5\n1,3,4,0.25\n"
+    )
     (labels,) = formats.read(tmp_path / "a.csv")
     assert [image.file for image in labels.images] == ["0", "1"]
     assert [image.objects[0].scores.tolist() for image in labels.images] == [[0.5], [0.25]]

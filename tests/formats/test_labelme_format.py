@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labels_for_tests import assert_same, cow
+from labels_for_tests import assert_same, cow, make_photo
 
 from edgecape import formats
 from edgecape.errors import AnnotationError, DataError
@@ -59,7 +59,9 @@ def test_a_file_by_labelme(tmp_path: Path) -> None:
 
 def test_groups_are_objects(tmp_path: Path) -> None:
     shapes = [point("a", 1, 1, group_id=2), point("a", 5, 5, group_id=7), rectangle("cow", [4, 4], [6, 6], group_id=7)]
-    (labels,) = formats.read(save(tmp_path / "cow.json", labelme(*shapes, rectangle("car", [0, 0], [9, 9], group_id=8))))
+    (labels,) = formats.read(
+        save(tmp_path / "cow.json", labelme(*shapes, rectangle("car", [0, 0], [9, 9], group_id=8)))
+    )
     assert [(thing.keypoints.tolist(), thing.box) for thing in labels.images[0].objects] == [
         ([[1, 1]], None),
         ([[5, 5]], (4, 4, 2, 2)),
@@ -107,10 +109,13 @@ def test_one_photo_can_be_one_file(tmp_path: Path) -> None:
         formats.write(tmp_path / "two.json", cow(), "labelme")
 
 
-def test_photos_that_differ_in_suffix_only(tmp_path: Path) -> None:
-    images = [LabelledImage(file, None, None, ()) for file in ("a.jpg", "a.png")]
-    with pytest.raises(AnnotationError, match="differ in their suffix only"):
-        formats.write(tmp_path, LabelSet(["eye"], None, "cow", images), "labelme")
+def test_files_lead_to_photos_that_are_elsewhere(tmp_path: Path) -> None:
+    make_photo(tmp_path / "photos" / "farm" / "cow.png", (100, 120))
+    image = LabelledImage("farm/cow.png", 100, 120, cow().images[0].objects)
+    formats.write(tmp_path / "out", LabelSet(cow().names, None, "cow", [image], tmp_path / "photos"), "labelme")
+    content = json.loads((tmp_path / "out" / "farm" / "cow.json").read_text())
+    assert content["imagePath"] == "../../photos/farm/cow.png"
+    assert to_supports(formats.read(tmp_path / "out")[0])[0].image.is_file()
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,11 @@ def test_sets_that_do_not_fit_together(changes: dict[str, Any], message: str) ->
         LabelSet(**{"names": ["a", "b"], "images": images, **changes})
 
 
-@pytest.mark.parametrize("size", [(0, 5), (5, -1), (5.5, 5), ("5", 5)])
+def test_sizes_of_numpy_become_plain_ones() -> None:
+    assert type(LabelledImage("x.png", np.int64(5), np.int32(6), ()).width) is int  # JSON knows no other
+
+
+@pytest.mark.parametrize("size", [(0, 5), (5, -1), (5.5, 5), ("5", 5), (True, 5)])
 def test_sizes_are_whole_pixels(size: tuple[Any, Any]) -> None:
     with pytest.raises(AnnotationError, match=r"the size of x\.png"):
         LabelledImage("x.png", *size, ())

@@ -55,7 +55,11 @@ def test_children_and_relations_make_objects(tmp_path: Path) -> None:
     first, second = rectangle("r1", 0, 0, 10, 10), rectangle("r2", 50, 50, 10, 10, rotation=30)
     related = keypoint("eye", 60, 60)
     relation = {"type": "relation", "from_id": related["id"], "to_id": "r2", "direction": "right"}
-    labels = read(tmp_path, task(keypoint("eye", 5, 5, parentID="r1"), related, first, second, relation, keypoint("eye", 9, 9)))
+    edge = {"type": "relation", "from_id": related["id"], "to_id": "eye9", "direction": "right"}  # between keypoints
+    labels = read(
+        tmp_path,
+        task(keypoint("eye", 5, 5, parentID="r1"), related, first, second, relation, edge, keypoint("eye", 9, 9)),
+    )
     assert [(thing.keypoints.tolist(), thing.box) for thing in labels.images[0].objects] == [
         ([[10, 5]], (0, 0, 20, 10)),
         ([[120, 60]], None),  # a turned rectangle holds its keypoints together but is no box
@@ -92,7 +96,9 @@ def test_what_the_photo_is_called(tmp_path: Path, data: dict[str, str], file: st
 
 
 def test_predictions(tmp_path: Path) -> None:
-    formats.write(tmp_path / "a.json", cow(), "labelstudio", model_version="cape 7", image_prefix="/data/local-files/?d=")
+    formats.write(
+        tmp_path / "a.json", cow(), "labelstudio", model_version="cape 7", image_prefix="/data/local-files/?d="
+    )
     first, second = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
     assert second["data"] == {"image": "/data/local-files/?d=cow2.png"}
     (prediction,) = first["predictions"]
@@ -112,7 +118,9 @@ def test_predictions(tmp_path: Path) -> None:
 
 def test_what_is_outside_the_photo_is_left_out(tmp_path: Path) -> None:
     things = (LabelledObject([[-1, 5], [5, 5]], box=(-5, -5, 10, 10)), LabelledObject([[1, 1], [2, 3]]))
-    formats.write(tmp_path / "a.json", LabelSet(["a", "b"], images=[LabelledImage("x.png", 10, 10, things)]), "labelstudio")
+    formats.write(
+        tmp_path / "a.json", LabelSet(["a", "b"], images=[LabelledImage("x.png", 10, 10, things)]), "labelstudio"
+    )
     first, second = formats.read(tmp_path / "a.json")[0].images[0].objects
     assert first.visible.tolist() == [False, True]
     assert first.box == (0, 0, 5, 5)
@@ -120,7 +128,7 @@ def test_what_is_outside_the_photo_is_left_out(tmp_path: Path) -> None:
 
 
 def test_the_configuration_lies_beside_and_keeps_the_order(tmp_path: Path) -> None:
-    names = ["<b> & \"c\"", "a"]
+    names = ['<b> & "c"', "a"]
     image = LabelledImage("x.png", 10, 10, (LabelledObject([[0, 0], [1, 1]], [False, True]),))
     formats.write(tmp_path / "a.json", LabelSet(names, None, "cow", [image]), "labelstudio")
     assert (tmp_path / "a.xml").read_text(encoding="utf-8") == labelling_configuration(LabelSet(names, None, "cow"))
@@ -188,7 +196,10 @@ def test_we_read_what_sleap_io_writes(tmp_path: Path) -> None:
         ([task(keypoint("a", 1, 1), keypoint("a", 2, 2))], "task 17 .*'a' is there twice"),
         ([task(keypoint("a", 1, 1), image=None)], "task 17 .*does not tell which"),
         ([task({**keypoint("a", 1, 1), "original_width": "wide"})], "task 17"),
-        ([task({key: v for key, v in keypoint("a", 1, 1).items() if key != "original_height"})], "'original_height' is missing"),
+        (
+            [task({key: v for key, v in keypoint("a", 1, 1).items() if key != "original_height"})],
+            "'original_height' is missing",
+        ),
         ([task({**keypoint("a", 1, 1), "value": {"keypointlabels": ["a"], "y": 1}})], "task 17: 'x' is missing"),
         ([task(keypoint("a", 1, 1), annotations=[{"id": 1}])], "task 17: 'result' is missing"),
         ([task(keypoint("a", 1, 1), annotations=5)], "task 17 is damaged"),

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
-from labels_for_tests import assert_same, cow, few, label_sets, only_marked, ordered_as, round_trip, scored_alike, with_boxes
+from labels_for_tests import (
+    assert_same,
+    cow,
+    few,
+    label_sets,
+    only_marked,
+    ordered_as,
+    round_trip,
+    scored_alike,
+    with_boxes,
+)
 
 from edgecape import formats
+from edgecape.errors import AnnotationError
 from edgecape.formats import LabelSet
 
 
@@ -63,7 +74,9 @@ def test_sleap(labels: LabelSet) -> None:
 @pytest.mark.parametrize("format", ["coco", "csv"])
 def test_several_kinds_of_object_in_one_file(format: str, tmp_path) -> None:
     cows = cow()
-    cars = LabelSet(["wheel"], None, "car", [formats.LabelledImage("car.png", 9, 9, (formats.LabelledObject([[1, 2]]),))])
+    cars = LabelSet(
+        ["wheel"], None, "car", [formats.LabelledImage("car.png", 9, 9, (formats.LabelledObject([[1, 2]]),))]
+    )
     formats.write(tmp_path / "both.x", [cows, cars], format)
     got = formats.read(tmp_path / "both.x", format)
     assert_same(got[0], with_boxes(cows) if format == "coco" else cows, without="skeleton")
@@ -72,6 +85,6 @@ def test_several_kinds_of_object_in_one_file(format: str, tmp_path) -> None:
 
 @pytest.mark.parametrize("format", ["labelme", "labelstudio", "deeplabcut"])
 def test_formats_for_one_kind_of_object_say_so(format: str, tmp_path) -> None:
-    with pytest.raises(formats.labels.AnnotationError, match="hold one kind of object, got 2"):
+    with pytest.raises(AnnotationError, match="hold one kind of object, got 2"):
         formats.write(tmp_path / "out", [cow(), cow()], format)
     assert not list(tmp_path.iterdir())

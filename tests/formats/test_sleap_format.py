@@ -32,7 +32,10 @@ def test_photos_of_one_size_are_one_sequence(tmp_path: Path) -> None:
     thing = LabelledObject([[1, 2]])
     images = [LabelledImage(f"{name}.png", 9, height, (thing,)) for name, height in (("a", 8), ("b", 7), ("c", 8))]
     formats.write(tmp_path / "a.slp", LabelSet(["eye"], None, "cow", images), "sleap")
-    assert [video.filename for video in sleap_io.load_slp(str(tmp_path / "a.slp")).videos] == [["a.png", "c.png"], ["b.png"]]
+    assert [video.filename for video in sleap_io.load_slp(str(tmp_path / "a.slp")).videos] == [
+        ["a.png", "c.png"],
+        ["b.png"],
+    ]
     assert_same(formats.read(tmp_path / "a.slp")[0], LabelSet(["eye"], None, "cow", images))
 
 
@@ -61,7 +64,9 @@ def test_a_project_on_videos_where_the_user_corrected_predictions(tmp_path: Path
 
 def test_several_skeletons(tmp_path: Path) -> None:
     pytest.importorskip("sleap_io")
-    car = LabelSet(["wheel"], None, "car", [LabelledImage("cow2.png", 64, 48, (LabelledObject([[1, 2]], scores=[0.5]),))])
+    car = LabelSet(
+        ["wheel"], None, "car", [LabelledImage("cow2.png", 64, 48, (LabelledObject([[1, 2]], scores=[0.5]),))]
+    )
     formats.write(tmp_path / "a.slp", [cow(), car], "sleap")
     cows, cars = formats.read(tmp_path / "a.slp")
     assert_same(cows, cow(), without="occluded box")

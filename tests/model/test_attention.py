@@ -68,20 +68,23 @@ def test_keys_that_nobody_can_use():
 @pytest.mark.parametrize("neighbours", [True, False])
 @torch.no_grad()
 def test_graph_feed_forward(neighbours):
-    """Linear(ReLU(W_self x + Ã W_adj x)); an isolated keypoint hears nothing of the others."""
+    """Linear(ReLU(W_self x + Ã W_adj x)); an isolated keypoint hears nothing of the others, an unusable one is 0."""
     ffn = GraphFeedForward(width=4, hidden=6, dropout=0.0, neighbours=neighbours).eval()
-    x, usable = torch.randn(1, 3, 4), torch.tensor([[True, True, True]])
-    A_norm = torch.tensor([[[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]])
-    found = ffn(x, usable, A_norm)
+    x, usable = torch.randn(1, 5, 4), torch.tensor([[True, True, True, True, False]])
+    A_norm = torch.zeros(1, 5, 5)
+    A_norm[0, 0, 1], A_norm[0, 0, 2], A_norm[0, 1, 0], A_norm[0, 2, 0] = 0.25, 0.75, 1.0, 1.0
     hidden = ffn.own(x)
+    hidden[0, 4] = 0
     if neighbours:
-        hidden[0, 0] += ffn.neighbours(x[0, 1])
-        hidden[0, 1] += ffn.neighbours(x[0, 0])
+        other = ffn.neighbours(x)[0]
+        hidden[0, 0] += 0.25 * other[1] + 0.75 * other[2]
+        hidden[0, 1] += other[0]
+        hidden[0, 2] += other[0]
+    found = ffn(x, usable, A_norm)
     torch.testing.assert_close(found, ffn.out(hidden.relu()))
 
-    other = x.clone()
-    other[0, :2] += 1
-    assert torch.equal(ffn(other, usable, A_norm)[0, 2], found[0, 2])
+    x[0, :3] += 1
+    assert torch.equal(ffn(x, usable, A_norm)[0, 3], found[0, 3])
 
 
 def test_dropout_only_in_training():

@@ -109,8 +109,7 @@ def test_shots_have_no_order(changes):
 def test_the_leak_of_official_padding_is_a_setting(prior):
     """Padding inside the network leaks into the predictor's image features, as in the released code, and from there
     into the graph; without a predictor nothing notices."""
-    changes = {"graph": prior, "predictor_layers": 2}
-    official, clean = (run({**changes, "pad_keypoints_to": size}, tiny.episode(6, seed=1)) for size in (100, 0))
+    official, clean = (run({"graph": prior, "pad_keypoints_to": size}, tiny.episode(6, seed=1)) for size in (100, 0))
     same = torch.allclose(official.graph.weights, clean.graph.weights, atol=1e-5)
     assert same is (prior == "fixed")
 
@@ -297,7 +296,7 @@ def test_keypoints_must_be_somewhere():
 
 @every_variant
 def test_gradients_are_finite_and_reach_every_parameter(changes):
-    network = tiny.network(**changes, predictor_layers=2).train()
+    network = tiny.network(**changes).train()
     episode = tiny.concatenate(tiny.episode(7, shots=2, seed=1), tiny.episode(4, shots=2, seed=2, hide=0.0))
     output = network(*episode)
     (output.coordinates[:, output.usable].sum() + output.proposals.expected[output.usable].sum()).backward()

@@ -210,3 +210,10 @@ def _print_assembly(report: Report, given: set[str], console: Console) -> None:
 
 def _alarm(number: int) -> str:
     return f"[red]{number}[/red]" if number else "–"
+
+
+def main(arguments: list[str]) -> int:
+    import tyro
+
+    commands = {"check": check, "assemble": assemble, "split": split}
+    return tyro.extras.subcommand_cli_from_dict(commands, prog="edgecape data", args=arguments)

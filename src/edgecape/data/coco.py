@@ -151,7 +151,7 @@ def _count_keypoints(file: CocoFile) -> dict[int, int]:
 
 
 def to_dataset(file: CocoFile, images: str | os.PathLike[str], edge_base: EdgeBase = "auto") -> Dataset:
-    categories, notes = _categories(file, edge_base)
+    categories, notes = read_categories(file, edge_base)
     place = {category.id: index for index, category in enumerate(categories)}
     root = Path(images)
     skipped: dict[str, list[int]] = {}
@@ -216,7 +216,7 @@ def _size(image: Entry, root: Path, path: Path) -> tuple[int, int]:
     return width, height
 
 
-def _categories(file: CocoFile, edge_base: EdgeBase) -> tuple[list[Category], list[str]]:
+def read_categories(file: CocoFile, edge_base: EdgeBase) -> tuple[list[Category], list[str]]:
     """Categories with their edges counted from 0, and what there is to say about it."""
     skeletons = [
         Skeleton(entry["name"], file.K[id_], _edges(entry, file.path)) for id_, entry in file.categories.items()

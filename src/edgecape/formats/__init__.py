@@ -74,9 +74,9 @@ def _known(table: dict[str, Callable[..., Any]], name: str, done: str) -> Callab
 def detect(path: str | os.PathLike[str]) -> str:
     """The format of a file or folder.
 
-    By suffix: .slp is SLEAP, .h5 DeepLabCut, .yaml YOLO. By content: a CSV that begins with "scorer" is DeepLabCut's,
-    one with columns image, keypoint, x, y is tidy; JSON with shapes and imagePath is LabelMe's, with images,
-    annotations and categories COCO, a list of tasks with data Label Studio's. A folder with a data.yaml of keypoints is
+    By suffix: .slp is SLEAP, .h5 DeepLabCut. By content: a CSV that begins with "scorer" is DeepLabCut's, one with
+    columns image, keypoint, x, y is tidy; JSON with shapes and imagePath is LabelMe's, with images, annotations and
+    categories COCO, a list of tasks with data Label Studio's; YAML with kpt_shape is YOLO's. A folder with such YAML is
     YOLO's, one with LabelMe files LabelMe's. Anything else, and a folder that is both, is an error that asks for it.
     """
     path = Path(path)
@@ -88,8 +88,10 @@ def detect(path: str | os.PathLike[str]) -> str:
         found = _in_json(path)
     elif path.suffix.lower() == ".csv":
         found = _in_csv(path)
+    elif path.suffix.lower() in (".yaml", ".yml"):
+        found = ["yolo"] if yolo.find_config(path) is not None else []
     else:
-        suffixes = {".slp": "sleap", ".h5": "deeplabcut", ".hdf5": "deeplabcut", ".yaml": "yolo", ".yml": "yolo"}
+        suffixes = {".slp": "sleap", ".h5": "deeplabcut", ".hdf5": "deeplabcut"}
         found = [suffixes[path.suffix.lower()]] if path.suffix.lower() in suffixes else []
     if len(found) != 1:
         what = f"could be {' or '.join(found)}" if found else "is of no known format"

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from edgecape.data.bases import EdgeBase
 from edgecape.errors import AnnotationError, DataError
 from edgecape.files import write_json
 from edgecape.formats.labels import (
@@ -36,17 +36,19 @@ from edgecape.formats.labels import (
 Entry = dict[str, Any]
 
 
-def read(path: str | os.PathLike[str], edge_base: Any = "auto") -> list[LabelSet]:
+def read(path: str | os.PathLike[str], edge_base: EdgeBase = "auto") -> list[LabelSet]:
     """A label set for each category with keypoints. Crowds are left out.
 
     With one such category it lists every photo of the file, with several each lists the photos that show it.
     edge_base: what the file counts its edges from: 0, 1 or "auto".
     """
-    from edgecape.data.coco import _categories as read_categories
-    from edgecape.data.coco import load_coco
+    from edgecape.data.coco import load_coco, read_categories
+    from edgecape.data.locate import locate
 
-    file = load_coco(path)
-    categories, notes = read_categories(file, edge_base)
+    with reading(path):
+        file = load_coco(path)
+        categories, notes = read_categories(file, edge_base)
+    root = locate(path)[1]
     categories = [category for category in categories if category.K]
     if not categories:
         raise DataError(f"{path}: no category has keypoints; is this a COCO file of boxes or masks?")
@@ -66,7 +68,7 @@ def read(path: str | os.PathLike[str], edge_base: Any = "auto") -> list[LabelSet
         with reading(f"{path}: category {category.id}"):
             names = unique_names(category.names or default_names(category.K))
             images = of_category[category.id]
-            label_sets.append(LabelSet(names, category.edges, category.name, images, Path(path).parent, notes))
+            label_sets.append(LabelSet(names, category.edges, category.name, images, root, [*notes, *file.notes]))
     return label_sets
 
 
@@ -147,7 +149,7 @@ def write_results(
     """
     image_ids, category_ids = _ids(label_sets, dataset)
     results = []
-    for labels in label_sets:
+    for labels, category_id in zip(label_sets, category_ids, strict=True):
         for image in labels.images:
             for thing in image.objects:
                 if not thing.visible.any():
@@ -162,7 +164,7 @@ def write_results(
                 results.append(
                     {
                         "image_id": image_ids[image.file],
-                        "category_id": category_ids[labels.category],
+                        "category_id": category_id,
                         "keypoints": values,
                         "score": rounded_score(whole),
                     }
@@ -170,23 +172,19 @@ def write_results(
     write_json(path, results)
 
 
-def _ids(
-    label_sets: Sequence[LabelSet], dataset: str | os.PathLike[str] | None
-) -> tuple[dict[str, int], dict[str, int]]:
-    """Ids of images by file and of categories by name."""
+def _ids(label_sets: Sequence[LabelSet], dataset: str | os.PathLike[str] | None) -> tuple[dict[str, int], list[int]]:
+    """Ids of images by file, and the id of each label set's category."""
     files = dict.fromkeys(image.file for labels in label_sets for image in labels.images)
-    names = [labels.category for labels in label_sets]
     if dataset is None:
-        return {file: id_ for id_, file in enumerate(files, start=1)}, {
-            name: i for i, name in enumerate(names, start=1)
-        }
+        return {file: id_ for id_, file in enumerate(files, start=1)}, list(range(1, len(label_sets) + 1))
     from edgecape.data.coco import load_coco
 
     known = load_coco(dataset)
     image_ids = {plain_path(entry["file_name"]): id_ for id_, entry in known.images.items()}
     category_ids = {entry["name"]: id_ for id_, entry in known.categories.items()}
-    for what, wanted, there in (("image", files, image_ids), ("category", names, category_ids)):
+    categories = [labels.category for labels in label_sets]
+    for what, wanted, there in (("image", files, image_ids), ("category", categories, category_ids)):
         missing = next((name for name in wanted if name not in there), None)
         if missing is not None:
             raise AnnotationError(f"{what} {missing!r} is not in {dataset}, so its results have no id there")
-    return image_ids, category_ids
+    return image_ids, [category_ids[category] for category in categories]

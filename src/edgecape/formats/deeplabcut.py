@@ -92,16 +92,19 @@ def read(path: str | os.PathLike[str]) -> list[LabelSet]:
     for individual, part, coord in table.columns:
         if coord == "x":
             parts_of.setdefault(individual, []).append(part)
+    if not parts_of:
+        raise DataError(f"{path} has no column of x coordinates")
     groups: dict[tuple[str, ...], list[str]] = {}
     for individual, parts in parts_of.items():
         groups.setdefault(tuple(parts), []).append(individual)
+    padded = np.pad(table.values, ((0, 0), (0, 1)), constant_values=np.nan)  # a last column of nothing
     label_sets: list[LabelSet] = []
     for names, individuals in groups.items():
         with reading(path):
             places = [_places(table, individual, names) for individual in individuals]
             images = [
                 LabelledImage(file, None, None, tuple(_object(row[place]) for place in places if _present(row[place])))
-                for file, row in zip(table.files, np.hstack([table.values, _nothing(table)]), strict=True)
+                for file, row in zip(table.files, padded, strict=True)
             ]
             skeleton = [(names.index(a), names.index(b)) for a, b in edges if a in names and b in names and a != b]
             category = "animal" if not label_sets else individuals[0]
@@ -110,7 +113,7 @@ def read(path: str | os.PathLike[str]) -> list[LabelSet]:
 
 
 def _places(table: Table, individual: str, names: Sequence[str]) -> NDArray[np.int64]:
-    """(K, 3) columns of x, y, likelihood; -1, a column of nothing, for a likelihood that is not there."""
+    """(K, 3) columns of x, y, likelihood; -1, the column of nothing, for a likelihood that is not there."""
     column = {key: index for index, key in enumerate(table.columns)}
     if len(column) < len(table.columns):
         raise ValueError("two columns have the same heading")
@@ -120,10 +123,6 @@ def _places(table: Table, individual: str, names: Sequence[str]) -> NDArray[np.i
             for n in names
         ]
     )
-
-
-def _nothing(table: Table) -> NDArray[np.float64]:
-    return np.full((len(table.files), 1), np.nan)
 
 
 def _present(values: NDArray[np.float64]) -> bool:
@@ -165,7 +164,7 @@ def _from_csv(path: Path) -> Table:
     for index, row in enumerate(rows[depth:]):
         with reading(f"{path}, line {index + depth + 1}"):
             values[index] = [float(cell or "nan") for cell in row[start:]]
-    return _checked(Table([plain_path("/".join(row[:start])) for row in rows[depth:]], columns, values), path)
+    return Table([plain_path("/".join(row[:start])) for row in rows[depth:]], columns, values)
 
 
 def _from_h5(path: Path) -> Table:
@@ -191,13 +190,7 @@ def _from_h5(path: Path) -> Table:
             for key in frame.columns.to_list()
         ]
         files = ["/".join(map(str, key)) if isinstance(key, tuple) else str(key) for key in frame.index.to_list()]
-        return _checked(Table([plain_path(file) for file in files], columns, frame.to_numpy(dtype=np.float64)), path)
-
-
-def _checked(table: Table, path: Path) -> Table:
-    if not any(coord == "x" for _, _, coord in table.columns):
-        raise DataError(f"{path} has no column of x coordinates")
-    return table
+        return Table([plain_path(file) for file in files], columns, frame.to_numpy(dtype=np.float64))
 
 
 def _config_edges(config: Path) -> list[tuple[str, str]]:

@@ -2,9 +2,9 @@
 
 Units: pixels. A keypoint is a shape of type "point" whose label is its name; shapes of one object share a group_id, and
 a "rectangle" of that group is its box, labelled with the category. Points without group_id are one object. Other shapes
-are passed over. A keypoint that is not there has no place; flags.occluded marks one that is hidden. LabelMe knows no
-order of keypoints, no skeleton and no scores: the writer adds the first two under "edgecape" and `score` to the shapes,
-which LabelMe keeps when it saves the file.
+are passed over. Visibility: a keypoint that is not there has no place, flags.occluded marks one that is hidden. LabelMe
+knows no order of keypoints, no edges and no scores: the writer adds the first two (edges from 0) under "edgecape", and
+`score` to the shapes; LabelMe keeps them when it saves the file.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from edgecape.formats.labels import (
     LabelledObject,
     LabelSet,
     box_or_none,
+    label_files,
     only,
     pixels,
     plain_path,
@@ -40,34 +41,37 @@ Shape = dict[str, Any]
 
 
 def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet]) -> None:
-    """A folder with a file for each photo, meant to lie in the folder of photos; or one .json file for one photo."""
+    """A folder with a file for each photo, or one .json file for one photo.
+
+    The files lead to the photos where these are found; else they are meant to lie beside them.
+    """
     labels, path = only(label_sets, "LabelMe"), Path(path)
-    if path.suffix == ".json":
-        if len(labels.images) != 1:
-            raise AnnotationError(
-                f"{path} would hold {len(labels.images)} photos; LabelMe has one per file, give a folder"
-            )
-        write_json(path, _content(labels, labels.images[0], labels.images[0].file), indent=2)
-        return
-    targets = {PurePosixPath(image.file).with_suffix(".json"): image for image in labels.images}
-    if len(targets) < len(labels.images):
-        raise AnnotationError("two photos differ in their suffix only, so their LabelMe files would have one name")
-    for target, image in targets.items():
-        write_json(path / target, _content(labels, image, PurePosixPath(image.file).name), indent=2)
+    if path.suffix != ".json":
+        targets = label_files(labels.images, ".json")
+        for image in labels.images:
+            write_json(path / targets[image.file], _content(labels, image, path / targets[image.file]), indent=2)
+    elif len(labels.images) == 1:
+        write_json(path, _content(labels, labels.images[0], path), indent=2)
+    else:
+        raise AnnotationError(f"{path} would hold {len(labels.images)} photos; LabelMe has one per file, give a folder")
 
 
-def _content(labels: LabelSet, image: LabelledImage, image_path: str) -> Shape:
+def _content(labels: LabelSet, image: LabelledImage, target: Path) -> Shape:
     shapes = [shape for group, thing in enumerate(image.objects, start=1) for shape in _shapes(thing, group, labels)]
     return {
         "version": VERSION,
         "flags": {},
         "shapes": shapes,
-        "imagePath": image_path,
+        "imagePath": _image_path((labels.root or Path()) / image.file, target),
         "imageData": None,
         "imageHeight": image.height,
         "imageWidth": image.width,
         EXTRA: {"category": labels.category, "keypoints": list(labels.names), "skeleton": labels.skeleton},
     }
+
+
+def _image_path(photo: Path, target: Path) -> str:
+    return plain_path(os.path.relpath(photo, target.parent)) if photo.is_file() else photo.name
 
 
 def _shapes(thing: LabelledObject, group: int, labels: LabelSet) -> list[Shape]:

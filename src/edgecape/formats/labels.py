@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -97,9 +97,11 @@ class LabelledImage:
     objects: tuple[LabelledObject, ...]
 
     def __post_init__(self) -> None:
-        for side in (self.width, self.height):
-            if side is not None and (not isinstance(side, (int, np.integer)) or side <= 0):
+        for name in ("width", "height"):
+            side = getattr(self, name)
+            if side is not None and (not isinstance(side, (int, np.integer)) or isinstance(side, bool) or side <= 0):
                 raise AnnotationError(f"the size of {self.file} is {self.width} × {self.height}; expected whole pixels")
+            object.__setattr__(self, name, None if side is None else int(side))
 
     def size(self, format: str) -> tuple[int, int]:
         """(width, height), for formats that cannot do without."""
@@ -246,6 +248,21 @@ def pixels(values: ArrayLike) -> list[float]:
 
 def rounded_score(value: float) -> float:
     return round(float(value), SCORE_DIGITS)
+
+
+def label_files(images: Iterable[LabelledImage], suffix: str) -> dict[str, PurePosixPath]:
+    """For formats with a label file for each photo: where it is below the folder that is written, by photo.
+
+    It lies as the photo does, but never outside the folder, wherever the photo is.
+    """
+    photo_of: dict[PurePosixPath, str] = {}
+    for image in images:
+        name = PurePosixPath(image.file)
+        target = (PurePosixPath(name.name) if name.is_absolute() or ".." in name.parts else name).with_suffix(suffix)
+        other = photo_of.setdefault(target, image.file)
+        if other != image.file:
+            raise AnnotationError(f"{other} and {image.file} would share the label file {target}; rename one of them")
+    return {photo: target for target, photo in photo_of.items()}
 
 
 def plain_path(text: str) -> str:

@@ -2,8 +2,8 @@
 
 Units: percent of the photo's width and height. A keypoint is a region of type "keypointlabels"; a "rectanglelabels"
 region is a box, labelled with the category, and parent (parentID, or a relation) of the object's keypoints. Keypoints
-without parent are one object. A keypoint that is not there has no place; there is no more to it. Label Studio keeps
-regions inside the photo: keypoints outside are left out, and boxes are cut.
+without parent are one object. Visibility: a keypoint that is not there has no place; no more is told. Label Studio
+keeps regions inside the photo: keypoints outside are left out, and boxes are cut.
 
 The export knows neither edges nor an order of keypoints: names are in the order of the labelling configuration if it
 lies beside the file under the same name with .xml, where the writer puts it, else of first appearance.
@@ -215,18 +215,18 @@ def _objects(regions: list[Region], order: dict[str, int]) -> list[LabelledObjec
     points = [
         region for region in regions if region.get("type") == "keypointlabels" and region["value"].get("keypointlabels")
     ]
-    related: dict[str, str] = {}
+    related: dict[str, list[str]] = {}
     for region in regions:
         if region.get("type") == "relation":
-            related |= {region["from_id"]: region["to_id"], region["to_id"]: region["from_id"]}
+            related.setdefault(region["from_id"], []).append(region["to_id"])
+            related.setdefault(region["to_id"], []).append(region["from_id"])
     members: dict[str | None, list[Region]] = {}
     for region in points:
-        parents = (region.get("parentID"), related.get(region.get("id", "")))
+        parents = [region.get("parentID"), *related.get(region.get("id", ""), ())]
         members.setdefault(next((parent for parent in parents if parent in boxes), None), []).append(region)
     if len(boxes) == 1 and set(members) == {None}:
         members = {next(iter(boxes)): members[None]}
-    order_of_boxes = [*boxes, None]
-    return [_object(members[key], boxes.get(key or ""), order) for key in order_of_boxes if key in members]
+    return [_object(members[key], boxes.get(key or ""), order) for key in (*boxes, None) if key in members]
 
 
 def _object(points: list[Region], box: Region | None, order: dict[str, int]) -> LabelledObject:

@@ -71,10 +71,11 @@ def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet]) -> None:
     sequences: dict[tuple[int | None, int | None], list[str]] = {}
     for file, size in photos.items():
         sequences.setdefault(size, []).append(file)
-    videos = {size: _sequence(sleap, files, size) for size, files in sequences.items()}
+    videos = [_sequence(sleap, files, size) for size, files in sequences.items()]
     frames = {
-        file: sleap.LabeledFrame(video=videos[size], frame_idx=sequences[size].index(file))
-        for file, size in photos.items()
+        file: sleap.LabeledFrame(video=video, frame_idx=number)
+        for video, files in zip(videos, sequences.values(), strict=True)
+        for number, file in enumerate(files)
     }
     skeletons = []
     for labels in label_sets:
@@ -83,7 +84,7 @@ def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet]) -> None:
         for image in labels.images:
             made = (_instance(sleap, thing, skeletons[-1]) for thing in image.objects if thing.visible.any())
             frames[image.file].instances.extend(made)
-    content = sleap.Labels(labeled_frames=list(frames.values()), videos=list(videos.values()), skeletons=skeletons)
+    content = sleap.Labels(labeled_frames=[frames[file] for file in photos], videos=videos, skeletons=skeletons)
     with atomic_path(path) as temporary:
         sleap.save_slp(content, os.fspath(temporary), verbose=False)
 

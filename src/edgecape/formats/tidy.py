@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -46,18 +46,20 @@ def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet]) -> None:
                 if not image.objects:
                     table.writerow(photo)
                 for number, thing in enumerate(image.objects):
-                    whole = {"object": number, "object_score": _text(thing.score, SCORE_DIGITS)}
+                    whole = photo | {"object": number, "object_score": _text(thing.score, SCORE_DIGITS)}
                     whole |= dict(zip(BOX, (_text(side) for side in thing.box or [None] * 4), strict=True))
-                    for index, name in enumerate(labels.names):
-                        table.writerow(photo | whole | {"keypoint": name} | _cells(thing, index))
+                    table.writerows(
+                        whole | {"keypoint": name} | cells
+                        for name, cells in zip(labels.names, _cells(thing), strict=True)
+                    )
 
 
-def _cells(thing: LabelledObject, index: int) -> dict[str, object]:
-    if not thing.visible[index]:
-        return {"visible": 0}
-    x, y = thing.keypoints[index]
-    score = None if thing.scores is None else thing.scores[index]
-    return {"x": _text(x), "y": _text(y), "visible": thing.codes[index], "score": _text(score, SCORE_DIGITS)}
+def _cells(thing: LabelledObject) -> Iterator[dict[str, object]]:
+    """Of each keypoint."""
+    scores = thing.scores.tolist() if thing.scores is not None else [None] * len(thing.keypoints)
+    for (x, y), code, score in zip(thing.keypoints.tolist(), thing.codes.tolist(), scores, strict=True):
+        seen = {"x": _text(x), "y": _text(y), "score": _text(score, SCORE_DIGITS)} if code else {}
+        yield {"visible": code, **seen}
 
 
 def _text(value: float | None, digits: int = PIXEL_DIGITS) -> str:
@@ -67,44 +69,34 @@ def _text(value: float | None, digits: int = PIXEL_DIGITS) -> str:
 def read(path: str | os.PathLike[str]) -> list[LabelSet]:
     """A label set for each category; keypoints are in the order of their first row."""
     names: dict[str, dict[str, None]] = {}  # of each category
-    photos: dict[str, dict[str, dict[str, dict[str, Row]]]] = {}  # category → image → object → keypoint → row
-    first: dict[tuple[str, str], Row] = {}  # row of each photo
+    photos: dict[tuple[str, str], Row] = {}  # the first row of each (category, image)
+    things: dict[tuple[str, str], dict[str, dict[str, Row]]] = {}  # (category, image) → object → keypoint → row
     for line, row in _rows(path):
-        category, image, keypoint = row.get("category") or "object", row["image"], row["keypoint"]
-        first.setdefault((category, image), row)
-        things = photos.setdefault(category, {}).setdefault(image, {})
-        known = names.setdefault(category, {})
-        if not keypoint:
+        place = (row.get("category") or "object", row["image"])
+        photos.setdefault(place, row)
+        keypoints = names.setdefault(place[0], {})
+        name = row["keypoint"]
+        if not name:
             continue
-        known[keypoint] = None
-        thing = things.setdefault(row.get("object") or "0", {})
-        if keypoint in thing:
-            raise DataError(f"{path}, line {line}: {keypoint!r} of {image} is there twice; number objects in `object`")
+        keypoints[name] = None
+        thing = things.setdefault(place, {}).setdefault(row.get("object") or "0", {})
+        if name in thing:
+            raise DataError(f"{path}, line {line}: {name!r} of {place[1]} is there twice; number objects in `object`")
         with reading(f"{path}, line {line}"):
             _check(row)
-        thing[keypoint] = row
-    label_sets = []
-    for category, images in photos.items():
-        with reading(f"{path}: category {category!r}"):
-            label_sets.append(
-                LabelSet(
-                    tuple(names[category]),
-                    None,
-                    category,
-                    [
-                        LabelledImage(
-                            plain_path(image),
-                            *_size(first[category, image]),
-                            tuple(_object(thing, tuple(names[category])) for thing in things.values()),
-                        )
-                        for image, things in images.items()
-                    ],
-                    Path(path).parent,
-                )
-            )
-    if not label_sets:
+        thing[name] = row
+    images: dict[str, list[LabelledImage]] = {category: [] for category in names}
+    for (category, image), row in photos.items():
+        with reading(f"{path}: {image}"):
+            objects = (_object(rows, tuple(names[category])) for rows in things.get((category, image), {}).values())
+            images[category].append(LabelledImage(plain_path(image), *_size(row), tuple(objects)))
+    if not images:
         raise DataError(f"{path} has no rows")
-    return label_sets
+    with reading(path):
+        return [
+            LabelSet(tuple(names[category]), None, category, members, Path(path).parent)
+            for category, members in images.items()
+        ]
 
 
 def _rows(path: str | os.PathLike[str]) -> list[tuple[int, Row]]:

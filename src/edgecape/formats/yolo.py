@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from edgecape.formats.labels import (
     box_or_none,
     cut,
     default_names,
+    label_files,
     reading,
     unique_names,
 )
@@ -57,9 +58,7 @@ def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet]) -> None:
         for image in labels.images:
             members = lines.setdefault(image.file, [])
             members += [_line(class_index, thing, *image.size("YOLO")) for thing in image.objects]
-    targets = {PurePosixPath(file).with_suffix(".txt"): text for file, text in lines.items()}
-    if len(targets) < len(lines):
-        raise AnnotationError("two photos differ in their suffix only, so their YOLO labels would have one name")
+    targets = label_files((image for labels in label_sets for image in labels.images), ".txt")
     edges = [[list(edge) for edge in labels.skeleton or ()] for labels in label_sets]
     content: Content = {
         "train": "images",
@@ -70,9 +69,9 @@ def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet]) -> None:
     }
     if any(edges):
         content["skeleton"] = edges[0] if len(edges) == 1 else dict(enumerate(edges))
-    for target, text in targets.items():
-        with atomic_write(root / "labels" / target) as file:
-            file.writelines(text)
+    for photo, members in lines.items():
+        with atomic_write(root / "labels" / targets[photo]) as file:
+            file.writelines(members)
     with atomic_write(root / "data.yaml") as file:
         yaml.safe_dump(content, file, allow_unicode=True, sort_keys=False)
 

@@ -1,0 +1,125 @@
+"""A small world for tests that train or predict: drawn lamps, a convolution as backbone, a tiny network."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from edgecape.data.coco import read_coco
+from edgecape.data.dataset import Dataset
+from edgecape.data.episodes import EpisodeSettings
+from edgecape.data.features import FeatureStore
+from edgecape.examples.lamps import EDGES, NAMES, draw_lamp
+from edgecape.model.network import Network
+from edgecape.model.settings import BackboneSettings, NetworkSettings
+from edgecape.predictor import EdgeCape
+from edgecape.training.settings import PHASES, PhaseSettings, TrainSettings
+
+BACKBONE = BackboneSettings(name="toy", image_size=(112, 112))
+CHANNELS = 24
+NETWORK = NetworkSettings(
+    channels=CHANNELS, width=32, heads=2, ffn=48, encoder_layers=1, decoder_layers=2, predictor_layers=1, dropout=0.0,
+    backbone=BACKBONE,
+)  # fmt: skip
+
+
+class ToyBackbone(nn.Module):
+    """Patches of 14 × 14 pixels through one random convolution."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.settings = BACKBONE
+        self.channels = CHANNELS
+        self.convolution = nn.Conv2d(3, CHANNELS, kernel_size=14, stride=14)
+        generator = torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            for parameter in self.parameters():
+                parameter.copy_(torch.randn(parameter.shape, generator=generator) / 20)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        return torch.tanh(self.convolution(pixels))
+
+
+def write_lamps(folder: Path, number: int = 8, categories: tuple[str, ...] = ("lamp",)) -> Path:
+    """A COCO file of drawn lamps with their pictures; returns the file, pictures are beside it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(0)
+    content: dict[str, list[dict[str, Any]]] = {"images": [], "annotations": [], "categories": []}
+    for category, name in enumerate(categories, start=1):
+        content["categories"].append(
+            {
+                "id": category,
+                "name": name,
+                "supercategory": "furniture",
+                "keypoints": [f"{part} of {name}" for part in NAMES],
+                "skeleton": [list(edge) for edge in EDGES],
+            }
+        )
+        for index in range(number):
+            pose = (float(rng.uniform(70, 110)), float(rng.uniform(-60, 30)), float(rng.uniform(-40, 60)))
+            picture, keypoints = draw_lamp(pose, hue=20 * index % 180, ground=220, seed=category * 100 + index)
+            key = category * 1000 + index
+            Image.fromarray(picture).save(folder / f"{key}.png")
+            height, width = picture.shape[:2]
+            content["images"].append({"id": key, "file_name": f"{key}.png", "width": width, "height": height})
+            low, high = keypoints.min(0) - 12, keypoints.max(0) + 12
+            content["annotations"].append(
+                {
+                    "id": key,
+                    "image_id": key,
+                    "category_id": category,
+                    "bbox": [*low.tolist(), *(high - low).tolist()],
+                    "area": float(np.prod(high - low)),
+                    "iscrowd": 0,
+                    "num_keypoints": len(keypoints),
+                    "keypoints": [value for x, y in keypoints.tolist() for value in (x, y, 2)],
+                }
+            )
+    path = folder / "lamps.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def lamps(folder: Path, number: int = 8, categories: tuple[str, ...] = ("lamp",)) -> Dataset:
+    return read_coco(write_lamps(folder, number, categories), folder)
+
+
+def store(cache: Path | None = None) -> FeatureStore:
+    return FeatureStore(ToyBackbone(), "toy", cache)  # type: ignore[arg-type]
+
+
+def training(steps: int = 6, epochs: int = 1, phases: tuple[PhaseSettings, ...] | None = None, **changes: Any) -> TrainSettings:
+    """Three short phases on small batches."""
+    from dataclasses import replace
+
+    chosen = phases if phases is not None else tuple(
+        replace(phase, epochs=epochs, learning_rate=1e-3, warmup=2, self_supervised=0.3) for phase in PHASES.values()
+    )
+    values: dict[str, Any] = {
+        "network": NETWORK,
+        "phases": chosen,
+        "episodes": EpisodeSettings(steps_per_epoch=steps, views=3),
+        "batch": 4,
+        "save_every": 4,
+        "validation_episodes": 2,
+        "average": 0.9,
+    }
+    return TrainSettings(**{**values, **changes})
+
+
+def estimator(seed: int = 0, **changes: Any) -> EdgeCape:
+    """An EdgeCape of random weights in every part."""
+    from dataclasses import replace
+
+    network = Network(replace(NETWORK, **changes))
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.copy_(0.2 * torch.randn(parameter.shape, generator=generator))
+    return EdgeCape(network, ToyBackbone(), "toy", device="cpu")  # type: ignore[arg-type]

@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from toy import NETWORK, lamps, store, training
+
+from edgecape.data.episodes import EpisodeSettings
+from edgecape.errors import EdgeCapeError, SettingsError
+from edgecape.evaluation.episodes import protocol_episodes
+from edgecape.evaluation.localisers import network_localiser
+from edgecape.evaluation.protocol import evaluate
+from edgecape.model.network import Network
+from edgecape.training.loop import Objective, adopt, enter_phase, read_log, train
+from edgecape.training.settings import PHASES, RECIPES, recipe
+from edgecape.weights.store import load_model
+
+RUN = Path(__file__).parent / "toy_run.py"
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("photos")
+    lamps(folder, 6, ("lamp", "light"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data(photos: Path):
+    return lamps(photos, 6, ("lamp", "light"))
+
+
+@pytest.fixture(scope="module")
+def finished(photos: Path, data, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of all three phases, done by one process without a break."""
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    torch.set_num_threads(1)
+    train(training(8, initialisation="matching"), data, store(photos / "cache"), folder, validation=data)
+    return folder
+
+
+def without_times(folder: Path) -> list[dict]:
+    return read_log(folder)
+
+
+def test_a_run_leaves_everything(finished: Path):
+    names = {path.name for path in finished.iterdir()}
+    assert {"settings.json", "log.jsonl", "curves.png", "last.checkpoint", "base", "graph", "bias"} <= names
+    resolved = json.loads((finished / "settings.json").read_text())
+    assert resolved["settings"]["batch"] == 4 and len(resolved["data"]) == 16 and "torch" in resolved
+    log = read_log(finished)
+    steps = [entry for entry in log if "selection" not in entry]
+    assert [entry["phase"] for entry in steps] == ["base"] * 8 + ["graph"] * 8 + ["bias"] * 8
+    assert all("graph" in entry for entry in steps if entry["phase"] == "graph")
+    assert len([entry for entry in log if "selection" in entry]) == 4  # before, and after each phase
+    assert (finished / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_saved_models_load_and_have_their_phase_s_parts(finished: Path):
+    for name, phase in PHASES.items():
+        stored = load_model(finished / name)
+        assert (stored.settings.graph, stored.settings.bias) == (phase.graph, phase.bias)
+        Network(stored.settings).load_state_dict(stored.head)
+        assert stored.facts["trained"]["phase"] == name
+
+
+def test_running_again_changes_nothing(finished: Path, photos: Path, data):
+    before = (finished / "log.jsonl").read_text()
+    train(training(8, initialisation="matching"), data, store(photos / "cache"), finished, validation=data)
+    assert (finished / "log.jsonl").read_text() == before
+
+
+def test_killed_at_any_moment_it_continues_as_if_nothing_had_happened(finished: Path, photos: Path, tmp_path: Path):
+    folder = tmp_path / "killed"
+    command = [sys.executable, str(RUN), str(folder), str(photos), "8"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    wanted = 13  # lines of the log: in the middle of the second phase, between two checkpoints
+    process = subprocess.Popen([*command, "0.05"], env=environment, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        log = folder / "log.jsonl"
+        if log.exists() and log.read_text().count("\n") >= wanted:
+            break
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert read_log_lines(folder) < len(read_log(finished))
+    subprocess.run([*command, "0"], env=environment, check=True, stdout=subprocess.DEVNULL, timeout=240)
+    assert read_log(folder) == read_log(finished)
+    for name in PHASES:
+        mine, whole = load_model(folder / name).head, load_model(finished / name).head
+        assert all(torch.equal(mine[key], whole[key]) for key in whole)
+
+
+def read_log_lines(folder: Path) -> int:
+    return (folder / "log.jsonl").read_text().count("\n")
+
+
+def test_two_processes_follow_the_curve_of_one(photos: Path, tmp_path: Path):
+    curves = []
+    for processes in (1, 2):
+        folder = tmp_path / str(processes)
+        launch = [sys.executable]
+        if processes == 2:
+            launch += ["-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2", "--num_machines", "1"]
+            launch += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        subprocess.run([*launch, str(RUN), str(folder), str(photos), "17", "0"], env=environment, check=True, timeout=400)
+        curves.append(read_log(folder))
+    assert len(curves[0]) == len(curves[1]) >= 51
+    for alone, shared in zip(*curves, strict=True):
+        assert alone.keys() == shared.keys()
+        for name in alone.keys() - {"phase", "step"}:
+            # percentages of a validation move in steps, when a point crosses a threshold
+            tolerance = 1.0 if "selection" in alone else 2e-3
+            assert shared[name] == pytest.approx(alone[name], abs=tolerance), (alone["phase"], alone["step"], name)
+
+
+def test_an_overfitted_network_is_right(photos: Path, data, tmp_path: Path):
+    """A handful of objects, seen again and again, are located within a tenth of the box."""
+    few = data.subset([0])
+    phase = replace(PHASES["base"], epochs=1, learning_rate=2e-3, warmup=20, decay="cosine", heatmap_loss_weight=0.1)
+    episodes = EpisodeSettings(
+        steps_per_epoch=350, views=1, augment=replace(EpisodeSettings().augment, scale=0.0, rotation=0.0)
+    )
+    wide = replace(NETWORK, width=64, heads=4, ffn=96, encoder_layers=2)
+    settings = training(phases=(phase,), network=wide, episodes=episodes, batch=8, average=0.0, save_every=1000)
+    network = train(settings, few, store(photos / "cache"), tmp_path / "run")
+    drawn, _ = protocol_episodes(few, shots=1, episodes=5)
+    result = evaluate(few, drawn, {"refined": network_localiser(network)}, store(photos / "cache"))["refined"]
+    assert result.metrics()["PCK@0.1"] > 0.99
+
+
+# --- phases ------------------------------------------------------------------------------------------------------
+
+
+def test_frozen_modules_are_frozen_and_in_eval_mode():
+    network = Network(replace(NETWORK, dropout=0.1))
+    objective = Objective(network, PHASES["bias"]).train()
+    for name, module in network.named_children():
+        frozen = name in ("pose_graph", "image_proj", "keypoint_proj")
+        assert module.training != frozen, name
+        assert all(parameter.requires_grad != frozen for parameter in module.parameters()), name
+
+
+def test_a_phase_adds_parts_and_keeps_the_rest():
+    settings = training()
+    base = Network(replace(NETWORK, graph="fixed", bias="off"))
+    grown = enter_phase(base, settings, 1)
+    assert grown.pose_graph is not None and grown.pose_graph.c.item() == 0
+    for name, value in base.state_dict().items():
+        assert torch.equal(grown.state_dict()[name], value)
+
+
+def test_adopting_foreign_weights_is_an_error():
+    network = Network(replace(NETWORK, graph="fixed", bias="off"))
+    state = network.state_dict()
+    state.pop("decoder.norm.weight")
+    with pytest.raises(EdgeCapeError, match="decoder.norm.weight"):
+        adopt(network, state)
+
+
+@pytest.mark.parametrize("graph_loss", ["off", "masked", "gcn"])
+@pytest.mark.parametrize(("prior", "bias"), [("none", "off"), ("fixed", "markov"), ("predicted", "shortest_path")])
+def test_ablations_are_settings(data, photos, tmp_path, graph_loss, prior, bias):
+    if graph_loss != "off" and prior != "predicted":
+        pytest.skip("there is no predicted graph to supervise")
+    phase = replace(PHASES["base"], name="only", graph=prior, bias=bias, graph_loss=graph_loss, epochs=1)
+    network = train(training(2, phases=(phase,)), data, store(photos / "cache"), tmp_path / "run")
+    assert (network.settings.graph, network.settings.bias) == (prior, bias)
+
+
+# --- bad settings fail at once -----------------------------------------------------------------------------------
+
+
+def test_unknown_recipe():
+    with pytest.raises(SettingsError, match="paper, small"):
+        recipe("large")
+    for name in RECIPES:
+        recipe(name).check()
+
+
+def test_the_paper_s_recipe_is_the_paper_s():
+    settings = recipe("paper")
+    assert [phase.epochs for phase in settings.phases] == [100, 100, 100]
+    assert all(phase.learning_rate == 1e-5 and phase.warmup == 1000 for phase in settings.phases)
+    assert settings.batch == 16 and settings.optimiser == "adam"
+    assert settings.phases[1].hidden_share == 0.5 and settings.phases[1].graph_loss_weight == 1.0
+    assert settings.phases[2].freeze == ("pose_graph.", "image_proj.", "keypoint_proj.")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"phases": (PHASES["bias"],)}, "earlier phase"),
+        ({"phases": ()}, "no phase"),
+        ({"phases": (replace(PHASES["base"], graph_loss="masked"),)}, "supervises"),
+        ({"phases": (replace(PHASES["base"], epochs=0),)}, "epoch"),
+        ({"phases": (PHASES["graph"], PHASES["base"])}, "drops the graph"),
+        ({"batch": 0}, "at least 1"),
+        ({"episodes": EpisodeSettings(shots=40)}, "fewer shots"),
+        ({"episodes": EpisodeSettings(views=1, self_supervised=0.5)}, "two views"),
+    ],
+)
+def test_contradictions(data, photos, tmp_path, change, message):
+    with pytest.raises(EdgeCapeError, match=message):
+        train(training(2, **change), data, store(photos / "cache"), tmp_path / "run")
+    assert not (tmp_path / "run" / "log.jsonl").exists()
+
+
+def test_a_folder_with_another_run(data, photos, tmp_path):
+    train(training(1), data, store(photos / "cache"), tmp_path / "run")
+    with pytest.raises(SettingsError, match="other settings"):
+        train(training(2), data, store(photos / "cache"), tmp_path / "run")
+    with pytest.raises(SettingsError, match="other data"):
+        train(training(1), data.subset([0]), store(photos / "cache"), tmp_path / "run")
+
+
+def test_a_full_disk(data, photos, tmp_path, monkeypatch):
+    usage = type("usage", (), {"free": 10 << 20})
+    monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
+    with pytest.raises(SettingsError, match="10 MiB free"):
+        train(training(1), data, store(photos / "cache"), tmp_path / "run")
+
+
+def test_a_loss_that_is_no_number(data, photos, tmp_path):
+    phase = replace(PHASES["base"], epochs=1, learning_rate=1e20, warmup=0)
+    with pytest.raises(EdgeCapeError, match="learning rate"):
+        train(training(30, phases=(phase,)), data, store(photos / "cache"), tmp_path / "run")
