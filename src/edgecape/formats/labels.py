@@ -137,7 +137,7 @@ class LabelSet:
             twice = next(name for name in labels if labels.count(name) > 1)
             raise AnnotationError(f"two keypoints are named {twice!r}; names must differ")
         for text in (*labels, category, *(image.file for image in images)):
-            if not text or any(unicodedata.category(letter) in ("Cc", "Cs") for letter in text):
+            if not text or any(unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") for letter in text):
                 raise AnnotationError(f"the name {text!r} is not one line of text")
         for image in images:
             for thing in image.objects:

@@ -202,9 +202,10 @@ class PhaseTrainer:
             if leader:
                 speed = (step + 1 - done) * settings.batch / (time.monotonic() - began)
                 self.run.step(self.phase.name, epoch, step, self.total, terms, norm, speed)
-            if (step + 1) % self.steps == 0 and (epoch + 1) % settings.validate_every == 0:
+            last = step + 1 == self.total
+            if last or ((step + 1) % self.steps == 0 and (epoch + 1) % settings.validate_every == 0):
                 self._validate(step)
-            if (step + 1) % settings.save_every == 0 or step + 1 == self.total:
+            if last or (step + 1) % settings.save_every == 0:
                 self._save(step + 1)
         return self._finish()
 
