@@ -16,9 +16,11 @@ from edgecape.data.dataset import Dataset
 from edgecape.data.episodes import EpisodeSettings
 from edgecape.data.features import FeatureStore
 from edgecape.examples.lamps import EDGES, NAMES, draw_lamp
+from edgecape.model.backbone import normalise_pixels
 from edgecape.model.network import Network
 from edgecape.model.settings import BackboneSettings, NetworkSettings
 from edgecape.predictor import EdgeCape
+from edgecape.training.initialise import start_from_matching
 from edgecape.training.settings import PHASES, PhaseSettings, TrainSettings
 
 BACKBONE = BackboneSettings(name="toy", image_size=(112, 112))
@@ -114,12 +116,15 @@ def training(steps: int = 6, epochs: int = 1, phases: tuple[PhaseSettings, ...] 
 
 
 def estimator(seed: int = 0, **changes: Any) -> EdgeCape:
-    """An EdgeCape of random weights in every part."""
+    """An EdgeCape that matches features, disturbed in every part so that none is silent."""
     from dataclasses import replace
 
-    network = Network(replace(NETWORK, **changes))
-    generator = torch.Generator().manual_seed(seed)
+    torch.manual_seed(seed)
+    network, backbone = Network(replace(NETWORK, width=64, **changes)), ToyBackbone()
+    poses = [(75.0 + 5 * index, 20.0 - 10 * index, 10.0 * index) for index in range(8)]
+    frames = [draw_lamp(pose, hue=20 * n, ground=220, seed=n)[0][::2, ::2][:112, :112] for n, pose in enumerate(poses)]
     with torch.no_grad():
+        start_from_matching(network, backbone(normalise_pixels(torch.from_numpy(np.stack(frames)))))
         for parameter in network.parameters():
-            parameter.copy_(0.2 * torch.randn(parameter.shape, generator=generator))
-    return EdgeCape(network, ToyBackbone(), "toy", device="cpu")  # type: ignore[arg-type]
+            parameter.add_(0.02 * torch.randn(parameter.shape))
+    return EdgeCape(network, backbone, "toy", device="cpu")  # type: ignore[arg-type]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
-from tyro.conf import Positional, UseAppendAction
+from tyro.conf import Positional, UseAppendAction, arg
 
 from edgecape.data.bases import EdgeBase
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    model: Positional[str],
-    data: Positional[Path],
+    model: Positional[Annotated[str, arg(metavar="MODEL")]],
+    data: Positional[Annotated[Path, arg(metavar="DATA")]],
     /,
     images: Path | None = None,
     split: str | None = None,
@@ -69,17 +69,18 @@ def evaluate(
         cache: Folder for cached features.
         out: Folder for evaluation.json, evaluation.csv and the distances of every method (.npz).
     """
-    from accelerate import PartialState
     from rich.console import Console
 
     from edgecape.data.coco import read_coco
     from edgecape.data.dataset import coverage, usable
     from edgecape.evaluation.episodes import pairs, protocol_episodes, restrict
+    from edgecape.evaluation.protocol import processes
     from edgecape.evaluation.published import published_metrics
     from edgecape.evaluation.report import Report
     from edgecape.evaluation.result import summarise
 
-    console = Console(quiet=not PartialState().is_main_process)
+    state = processes()
+    console = Console(quiet=not state.is_main_process)
     annotations, root = _find(data, images, split)
     dataset = read_coco(annotations, root, edge_base)
     allowed = usable(dataset, categories, skip_missing)
@@ -103,7 +104,7 @@ def evaluate(
         published=published_metrics(dataset.name, shots),
     )
     _print(report, console)
-    if out and PartialState().is_main_process:
+    if out and state.is_main_process:
         report.write_json(out / "evaluation.json")
         report.write_csv(out / "evaluation.csv")
         for name, result in results.items():
@@ -158,11 +159,10 @@ def _methods(
     model: str, layers: tuple[int, ...], with_baselines: bool, cache: Path | None
 ) -> tuple[dict[FeatureStore, dict[str, Localiser]], list[str]]:
     """What to run on which features, and notes."""
-    from accelerate import PartialState
-
     from edgecape.data.features import FeatureStore
     from edgecape.errors import SettingsError
     from edgecape.evaluation.localisers import baselines, network_localiser, variants
+    from edgecape.evaluation.protocol import processes
     from edgecape.model.settings import BackboneSettings
     from edgecape.weights.backbone import load_backbone
 
@@ -174,7 +174,7 @@ def _methods(
 
     from edgecape.predictor import EdgeCape
 
-    loaded = EdgeCape.from_pretrained(None if model == "default" else model, device=PartialState().device)
+    loaded = EdgeCape.from_pretrained(None if model == "default" else model, device=processes().device)
     own = FeatureStore(loaded.backbone, loaded.backbone_fingerprint, cache)
     if not with_baselines:
         return {own: {"model": network_localiser(loaded.network)}}, []
@@ -239,7 +239,8 @@ def _print(report: Report, console: Console) -> None:
         if grouping == "category":
             continue  # in the files only
         for rows in zip(*methods.values(), strict=True):  # of one group, by every method
-            of = f"{rows[0].group}: {rows[0].categories} categories, {rows[0].pairs} pairs"
+            number = rows[0].categories
+            of = f"{rows[0].group}: {number} {'category' if number == 1 else 'categories'}, {rows[0].pairs} pairs"
             table.add_section()
             table.add_row(of, style="bold")
             for method, row in zip(methods, rows, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -20,9 +21,20 @@ from edgecape.evaluation.metrics import Floats
 from edgecape.evaluation.result import Result
 from edgecape.geometry import apply, inverse
 
+if TYPE_CHECKING:
+    from accelerate import PartialState
+
 Localiser = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 """A method: support features (S, C, h, w), support coordinates (S, K, 2) in [0, 1], visible (K,) bool in all supports,
 prior adjacency (K, K), query features (Q, C, h, w) → coordinates (Q, K, 2) in [0, 1] of the query frames."""
+
+
+def processes() -> PartialState:
+    """The processes of this run; on its own PartialState overlooks `accelerate launch --cpu`."""
+    from accelerate import PartialState
+    from accelerate.utils import parse_flag_from_env
+
+    return PartialState(cpu=parse_flag_from_env("ACCELERATE_USE_CPU"))
 
 
 def plain_crop(instance: Instance, size: tuple[int, int]) -> Crop:
@@ -49,10 +61,9 @@ def evaluate(
     Under `accelerate launch` every process must call this: each does a contiguous part of the episodes, so that few
     crops are needed by two of them, and all get the whole result, which does not depend on their number.
     """
-    from accelerate import PartialState
     from accelerate.utils import gather_object
 
-    state = PartialState()
+    state = processes()
     bounds = np.linspace(0, len(episodes), state.num_processes + 1).astype(int)
     share = episodes[bounds[state.process_index] : bounds[state.process_index + 1]]
     widest = max(category.K for category in dataset.categories)
@@ -83,7 +94,7 @@ class _Features:
         self.crops = {index: plain_crop(dataset.instances[index], store.size) for index in members}
         crops = list(self.crops.values())
         parts = [store.get(crops[start : start + store.batch]).half() for start in range(0, len(crops), store.batch)]
-        self.maps = torch.cat(parts)
+        self.maps = torch.cat(parts).contiguous()  # the same sums in the same order, whatever a backbone's layout
         self.place = {index: row for row, index in enumerate(members)}
 
     def __getitem__(self, indices: Sequence[int]) -> Tensor:

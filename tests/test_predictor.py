@@ -1,0 +1,308 @@
+from __future__ import annotations
+
+import itertools
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from toy import estimator, write_lamps
+
+from edgecape import EdgeCape, Prompt, Support
+from edgecape.data.coco import read_coco
+from edgecape.errors import AnnotationError, ImageError, WeightsError
+from edgecape.examples import lamp
+
+SIDE = 320
+
+
+@pytest.fixture(scope="module")
+def model() -> EdgeCape:
+    return estimator()
+
+
+@pytest.fixture(scope="module")
+def support() -> Support:
+    return lamp().support
+
+
+@pytest.fixture(scope="module")
+def prompt(model: EdgeCape, support: Support) -> Prompt:
+    return model.prompt(support)
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("photos")
+    return [instance.image for instance in read_coco(write_lamps(folder, 6), folder).instances]
+
+
+def close(a: np.ndarray, b: np.ndarray) -> None:
+    np.testing.assert_allclose(a, b, atol=1e-4 * SIDE)
+
+
+# --- prompts -----------------------------------------------------------------------------------------------------
+
+
+def test_a_prompt_holds_both_graphs(prompt: Prompt, support: Support):
+    K = len(support.keypoints)
+    assert len(prompt) == K and prompt.graph.dtype == np.float32
+    assert prompt.prior.sum() == 2 * len(support.skeleton)
+    sums = prompt.graph.sum(1)
+    assert (np.isclose(sums, 1, atol=1e-5) | (sums == 0)).all()
+    np.testing.assert_allclose(prompt.weights, prompt.weights.T, atol=1e-6)
+    assert prompt.names == support.names and prompt.skeleton == support.skeleton
+
+
+def test_no_skeleton_means_fully_connected(model: EdgeCape, support: Support):
+    prompt = model.prompt(Support(support.image, support.keypoints))
+    K = len(prompt)
+    np.testing.assert_array_equal(prompt.prior, np.ones((K, K)) - np.eye(K))
+    assert prompt.skeleton is None and prompt.graph.shape == (K, K)
+
+
+def test_a_saved_prompt_predicts_the_same(model: EdgeCape, prompt: Prompt, photos, tmp_path: Path):
+    prompt.save(tmp_path / "lamp.prompt")
+    again = Prompt.load(tmp_path / "lamp.prompt")
+    assert (again.names, again.skeleton, again.shots) == (prompt.names, prompt.skeleton, prompt.shots)
+    a, b = model.predict(prompt, photos[:1])[0], model.predict(again, photos[:1])[0]
+    np.testing.assert_array_equal(a.keypoints, b.keypoints)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a prompt", b"\x08\x00\x00\x00\x00\x00\x00\x00{}      "])
+def test_a_damaged_prompt(tmp_path: Path, content: bytes):
+    path = tmp_path / "bad.prompt"
+    path.write_bytes(content)
+    with pytest.raises(AnnotationError, match=r"bad\.prompt"):
+        Prompt.load(path)
+    with pytest.raises(AnnotationError, match="does not exist"):
+        Prompt.load(tmp_path / "gone.prompt")
+
+
+def test_another_model_s_prompt_is_refused(prompt: Prompt, photos):
+    with pytest.raises(AnnotationError, match="another model"):
+        estimator(seed=1).predict(prompt, photos[:1])
+
+
+def test_few_shots_average_and_a_keypoint_missing_in_one_comes_from_the_others(model: EdgeCape, photos):
+    data = read_coco(photos[0].parent / "lamps.json", photos[0].parent)
+    shots = [Support(i.image, i.keypoints, data.categories[0].edges) for i in data.instances[:3]]
+    three = model.prompt(shots)
+    assert three.shots == 3
+    hidden = np.ones(7, dtype=bool)
+    hidden[2] = False
+    partly = [shots[0], Support(shots[1].image, shots[1].keypoints, shots[1].skeleton, visible=hidden)]
+    two, one = model.prompt(partly), model.prompt(shots[:1])
+    np.testing.assert_allclose(two.tokens[2], one.tokens[2], atol=1e-5)
+    assert not np.allclose(two.tokens[1], one.tokens[1], atol=1e-3)
+
+
+def test_a_keypoint_that_no_shot_shows_is_named(model: EdgeCape, support: Support):
+    visible = np.ones(7, dtype=bool)
+    visible[3] = False
+    with pytest.raises(AnnotationError, match=r"3 \('elbow'\).*no support"):
+        model.prompt(Support(support.image, support.keypoints, names=support.names, visible=visible))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s: [], "at least one"),
+        (lambda s: [s, Support(s.image, s.keypoints[:3])], "3 keypoints, the first has 7"),
+        (lambda s: [s, Support(s.image, s.keypoints, names=[str(k) for k in range(7)])], "different names"),
+        (lambda s: [s, Support(s.image, s.keypoints, [(0, 6)])], "different skeletons"),
+        (lambda s: Support(s.image, s.keypoints + 400), "outside the image"),
+        (lambda s: Support(s.image, s.keypoints, box=(0, 0, 30, 30)), "outside the box"),
+        (lambda s: Support("gone.jpg", s.keypoints), "gone.jpg"),
+    ],
+)
+def test_bad_supports(model: EdgeCape, support: Support, change, message):
+    with pytest.raises((AnnotationError, ImageError), match=message):
+        model.prompt(change(support))
+
+
+# --- prediction --------------------------------------------------------------------------------------------------
+
+
+def test_the_result_is_in_pixels_of_the_photo(model: EdgeCape, prompt: Prompt, photos):
+    pose = model.predict(prompt, photos[:1])[0]
+    assert pose.keypoints.shape == (7, 2) and pose.keypoints.dtype == np.float32
+    assert pose.scores.shape == (7,) and ((pose.scores >= 0) & (pose.scores <= 1)).all()
+    assert pose.box == (0.0, 0.0, 320.0, 320.0) and pose.proposals.shape == (7, 2)
+    margin = 0.125 * SIDE  # the crop is a quarter larger than the box
+    assert (pose.keypoints > -margin - 1).all() and (pose.keypoints < SIDE + margin + 1).all()
+
+
+def test_it_finds_the_keypoints_of_the_support_on_the_support(model: EdgeCape, prompt: Prompt, support: Support):
+    found = model.predict(prompt, [support.image])[0].keypoints
+    assert np.median(np.linalg.norm(found - support.keypoints, axis=1)) < 0.12 * SIDE
+    assert np.ptp(found, axis=0).min() > 0.2 * SIDE
+
+
+def test_alone_and_in_a_batch_of_32(model: EdgeCape, prompt: Prompt, photos):
+    many = list(itertools.islice(itertools.cycle(photos), 32))
+    alone = [model.predict(prompt, [photo])[0] for photo in photos]
+    for pose, one in zip(model.predict(prompt, many, batch=32), itertools.cycle(alone), strict=False):
+        close(pose.keypoints, one.keypoints)
+        np.testing.assert_allclose(pose.scores, one.scores, atol=1e-4)
+
+
+def test_path_pil_and_array_are_the_same(model: EdgeCape, prompt: Prompt, photos):
+    picture = Image.open(photos[0])
+    poses = model.predict(prompt, [photos[0], str(photos[0]), picture, np.asarray(picture)])
+    for pose in poses[1:]:
+        close(pose.keypoints, poses[0].keypoints)
+    close(model.predict(prompt, np.asarray(picture))[0].keypoints, poses[0].keypoints)
+
+
+@pytest.mark.parametrize("orientation", [3, 6, 8])
+def test_an_exif_rotated_twin(model: EdgeCape, prompt: Prompt, photos, tmp_path, orientation):
+    upright = Image.open(photos[0]).convert("RGB")
+    turn = {3: Image.Transpose.ROTATE_180, 6: Image.Transpose.ROTATE_90, 8: Image.Transpose.ROTATE_270}[orientation]
+    twin = upright.transpose(turn)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    twin.save(tmp_path / "twin.png", exif=exif)
+    close(*(model.predict(prompt, [photo])[0].keypoints for photo in (upright, tmp_path / "twin.png")))
+
+
+def test_a_photo_pasted_elsewhere_gives_the_same_pose_there(model: EdgeCape, prompt: Prompt, photos):
+    """A box is looked at as if it were the photo; only what lies round it differs, and here that is black as well."""
+    photo = np.asarray(Image.open(photos[0]))
+    canvas = np.zeros((800, 900, 3), dtype=np.uint8)
+    canvas[200:520, 300:620] = photo
+    here = model.predict(prompt, [photo])[0].keypoints
+    there = model.predict(prompt, [canvas], boxes=[(300, 200, 320, 320)])[0].keypoints
+    close(there, here + (300, 200))
+
+
+def test_boxes_one_several_or_none(model: EdgeCape, prompt: Prompt, photos):
+    boxes = [None, (10, 10, 200, 200), [(10, 10, 200, 200), (50, 60, 100, 80)], []]
+    whole, one, two, nothing = model.predict(prompt, photos[:4], boxes=boxes)
+    assert whole.box == (0, 0, 320, 320) and one.box == (10, 10, 200, 200)
+    assert [pose.box for pose in two] == [(10, 10, 200, 200), (50, 60, 100, 80)] and nothing == []
+    close(two[0].keypoints, model.predict(prompt, photos[2:3], boxes=[(10, 10, 200, 200)])[0].keypoints)
+    with pytest.raises(AnnotationError, match="no area"):
+        model.predict(prompt, photos[:1], boxes=[(1, 1, 0, 5)])
+
+
+def test_a_stream_reads_only_one_batch_ahead(model: EdgeCape, prompt: Prompt, photos):
+    taken = []
+
+    def endless():
+        for number in itertools.count():
+            taken.append(number)
+            yield photos[number % len(photos)]
+
+    stream = model.predict(prompt, endless(), batch=4)
+    assert taken == []
+    first = next(stream)
+    assert len(taken) == 4
+    close(first.keypoints, model.predict(prompt, photos[:1])[0].keypoints)
+
+
+def test_bad_images_raise_or_take_their_place(model: EdgeCape, prompt: Prompt, photos, tmp_path):
+    (tmp_path / "broken.jpg").write_bytes(b"\xff\xd8 not really")
+    images = [photos[0], tmp_path / "broken.jpg", photos[1]]
+    with pytest.raises(ImageError, match=r"broken\.jpg"):
+        model.predict(prompt, images)
+    first, error, last = model.predict(prompt, images, errors="return")
+    assert isinstance(error, ImageError)
+    close(last.keypoints, model.predict(prompt, photos[1:2])[0].keypoints)
+    assert first.keypoints.shape == (7, 2)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 300), (2000, 3), (33, 500)])
+def test_photos_of_any_size(model: EdgeCape, prompt: Prompt, shape):
+    pose = model.predict(prompt, [np.full((*shape, 3), 127, dtype=np.uint8)])[0]
+    assert np.isfinite(pose.keypoints).all() and np.isfinite(pose.scores).all()
+
+
+def test_a_photo_and_its_enlargement_agree(model: EdgeCape, prompt: Prompt, photos):
+    """Large photos are made smaller without noise."""
+    photo = Image.open(photos[0]).convert("RGB")
+    large = photo.resize((320 * 9, 320 * 9), Image.Resampling.BICUBIC)
+    small_pose, large_pose = (model.predict(prompt, [picture])[0].proposals for picture in (photo, large))
+    assert np.median(np.linalg.norm(large_pose / 9 - small_pose, axis=1)) < 0.05 * SIDE
+
+
+def test_several_threads_get_what_one_gets(model: EdgeCape, prompt: Prompt, photos):
+    alone = [model.predict(prompt, [photo])[0].keypoints for photo in photos]
+    results: dict[int, np.ndarray] = {}
+
+    def work(index: int) -> None:
+        results[index] = model.predict(prompt, [photos[index]])[0].keypoints
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(len(photos))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for index, keypoints in enumerate(alone):
+        close(results[index], keypoints)
+
+
+# --- saving ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def toy_backbone(monkeypatch: pytest.MonkeyPatch, model: EdgeCape) -> None:
+    monkeypatch.setattr("edgecape.predictor.load_backbone", lambda settings, state: (model.backbone, "toy"))
+
+
+def test_saving_and_loading_is_bit_exact(model: EdgeCape, toy_backbone, tmp_path: Path):
+    model.save_pretrained(tmp_path / "model")
+    again = EdgeCape.from_pretrained(tmp_path / "model", device="cpu")
+    assert again.network.settings == model.network.settings and again.fingerprint == model.fingerprint
+    for name, value in model.network.state_dict().items():
+        assert torch.equal(again.network.state_dict()[name], value)
+
+
+def test_half_precision_halves_the_file(model: EdgeCape, toy_backbone, tmp_path: Path):
+    model.save_pretrained(tmp_path / "full")
+    model.save_pretrained(tmp_path / "half", dtype=torch.float16)
+    full, half = ((tmp_path / name / "model.safetensors").stat().st_size for name in ("full", "half"))
+    assert half < 0.6 * full
+    EdgeCape.from_pretrained(tmp_path / "half", device="cpu")
+
+
+def test_another_backbone_is_said(model: EdgeCape, toy_backbone, tmp_path: Path, monkeypatch):
+    model.save_pretrained(tmp_path / "model")
+    monkeypatch.setattr("edgecape.predictor.load_backbone", lambda settings, state: (model.backbone, "other"))
+    with pytest.warns(UserWarning, match="trained on backbone toy, but other"):
+        EdgeCape.from_pretrained(tmp_path / "model", device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("break_it", "message"),
+    [
+        (lambda f: (f / "config.json").unlink(), "no config.json"),
+        (lambda f: (f / "config.json").write_text("{"), "damaged"),
+        (lambda f: (f / "config.json").write_text('{"format": 99, "settings": {}}'), "format 99"),
+        (lambda f: (f / "config.json").write_text('{"format": 1, "settings": {"wings": 2}}'), "wings"),
+        (lambda f: (f / "model.safetensors").unlink(), "no model.safetensors"),
+        (lambda f: (f / "model.safetensors").write_bytes(b"12345678"), "damaged"),
+        (lambda f: (f / "config.json").write_text('{"format": 1, "settings": {"width": 64}}'), "do not fit"),
+    ],
+)
+def test_broken_model_folders(model: EdgeCape, toy_backbone, tmp_path: Path, break_it, message):
+    folder = tmp_path / "model"
+    model.save_pretrained(folder)
+    break_it(folder)
+    from edgecape.errors import EdgeCapeError
+
+    with pytest.raises(EdgeCapeError, match=message):
+        EdgeCape.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("source", ["no-such-folder", "./no/such", "/no/such/folder", "some.pth"])
+def test_no_model_there(source):
+    with pytest.raises(WeightsError, match=source):
+        EdgeCape.from_pretrained(source)
+
+
+def test_a_hub_id_is_looked_for_in_the_cache_when_there_is_no_hub():
+    with pytest.raises(WeightsError, match="someone/something"):
+        EdgeCape.from_pretrained("someone/something")
