@@ -28,6 +28,8 @@ def check(
 ) -> int:
     """Say per category what a data set has, what is missing and what is odd.
 
+    Example: edgecape data check annotations/train.json images
+
     Exit code: 0 all is in order, 1 something is missing or odd, 2 it cannot be read.
 
     Args:
@@ -64,6 +66,8 @@ def assemble(
     json: Path | None = None,
 ) -> int:
     """Build MP-100's image tree from the folders of the data sets it is made of.
+
+    Example: edgecape data assemble --annotations mp100/annotations --out mp100/images --source coco=/data/coco
 
     Run it without a source to see what is needed and where it is obtained, and again whenever another source has come
     in: what is there is kept, and nothing is ever overwritten. Sources: coco, 300w, aflw, onehand10k, deepfashion2,

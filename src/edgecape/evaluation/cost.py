@@ -49,7 +49,7 @@ def count_costs(settings: NetworkSettings | None = None, keypoints: int = 17) ->
     with torch.inference_mode(), FlopCounterMode(display=False) as counter:
         features = backbone(torch.zeros(1, 3, height, width))
     parts = {"backbone": [_parameters(backbone), counter.get_total_flops()]}
-    with torch.inference_mode(), FlopCounterMode(network, display=False) as counter:
+    with torch.inference_mode(), FlopCounterMode(display=False) as counter:
         network(
             features,
             features[:, None],

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from toy import estimator
+
+from edgecape.cli.main import main
+from edgecape.examples import all_examples
+
+
+@pytest.fixture
+def model(monkeypatch):
+    made = estimator()
+    monkeypatch.setattr("edgecape.predictor.EdgeCape.from_pretrained", lambda source=None: made)
+
+
+def test_bundled_examples(model, tmp_path: Path, capsys):
+    assert main(["demo", "-o", str(tmp_path)]) == 0
+    for example in all_examples():
+        with Image.open(tmp_path / f"{example.name}.png") as picture:
+            assert picture.width > 800 and picture.height > 300
+        content = json.loads((tmp_path / f"{example.name}.json").read_text())
+        K = len(example.support.keypoints)
+        assert len(content["poses"]) == len(example.queries)
+        assert all(len(pose["keypoints"]) == len(pose["scores"]) == K for pose in content["poses"])
+        assert len(content["graph"]) == K
+    out = capsys.readouterr().out
+    assert str(tmp_path) in out and "next:" in out
+
+
+def test_your_own_pictures(model, tmp_path: Path):
+    example = all_examples()[1]
+    Image.fromarray(example.support.image).save(tmp_path / "a.png")
+    Image.fromarray(example.queries[0]).save(tmp_path / "b.png")
+    entry = {"image": "a.png", "keypoints": example.support.keypoints.tolist()}
+    (tmp_path / "mine.json").write_text(json.dumps(entry))
+    arguments = ["--support", str(tmp_path / "mine.json"), "--query", str(tmp_path / "b.png"), "-o", str(tmp_path / "out")]
+    assert main(["demo", *arguments]) == 0
+    assert (tmp_path / "out" / "mine.png").exists()
+
+
+def test_half_a_request(capsys, tmp_path):
+    assert main(["demo", "--query", "b.png", "-o", str(tmp_path)]) == 2
+    assert "both --support and --query" in capsys.readouterr().err

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import torch
+from toy import estimator
+
+from edgecape.calibration import FEATURES, Calibration, fit, score_features
+from edgecape.model.network import Output
+from edgecape.model.pose_graph import PoseGraph
+from edgecape.model.proposals import locate
+
+
+def output(sharpness: float, B: int = 2, K: int = 5, seed: int = 0) -> Output:
+    generator = torch.Generator().manual_seed(seed)
+    proposals = locate(sharpness * torch.randn(B, K, 8, 8, generator=generator))
+    A = torch.rand(B, K, K, generator=generator)
+    A = A / A.sum(-1, keepdim=True)
+    coordinates = proposals.peak + 0.02 * torch.randn(3, B, K, 2, generator=generator)
+    return Output(coordinates, proposals, torch.ones(B, K, dtype=torch.bool), PoseGraph(A, A, A))
+
+
+def test_features_are_finite_and_follow_sharpness():
+    flat, sharp = score_features(output(0.1)), score_features(output(20.0))
+    assert flat.shape == (2, 5, len(FEATURES)) and torch.isfinite(flat).all() and torch.isfinite(sharp).all()
+    assert (sharp[..., 0] > flat[..., 0]).all() and (sharp[..., 1] < flat[..., 1]).all()
+
+
+def test_a_fit_is_calibrated_on_its_data_and_orders_it():
+    generator = torch.Generator().manual_seed(0)
+    features = torch.randn(4000, len(FEATURES), generator=generator)
+    truth = torch.sigmoid(1.5 * features[:, 0] - 0.8 * features[:, 1] + 0.3)
+    right = torch.rand(4000, generator=generator) < truth
+    found = fit(features, right).probability(features)
+    assert (found - truth).abs().mean() < 0.03
+    for low in torch.arange(0, 1, 0.2):
+        chosen = (found >= low) & (found < low + 0.2)
+        assert (found[chosen].mean() - right[chosen].float().mean()).abs() < 0.05
+
+
+def test_it_survives_being_saved():
+    features = torch.randn(200, len(FEATURES))
+    calibration = fit(features, torch.rand(200) < 0.5)
+    again = Calibration.from_dict(calibration.to_dict())
+    assert torch.equal(calibration.probability(features), again.probability(features))
+
+
+def test_scores_of_an_uncalibrated_model_are_the_mass_at_the_peak():
+    model = estimator()
+    scores = model.scores(output(20.0))
+    assert ((scores > 0) & (scores <= 1)).all() and (scores > model.scores(output(0.1))).all()
