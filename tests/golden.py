@@ -19,6 +19,7 @@ from edgecape import graph
 from edgecape.model.network import Network
 from edgecape.model.settings import NetworkSettings
 from edgecape.weights.official import convert_head
+
 from tiny import Episode
 
 K = 17

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import torch
-from toy import estimator
 
 from edgecape.calibration import FEATURES, Calibration, fit, score_features
 from edgecape.model.network import Output
 from edgecape.model.pose_graph import PoseGraph
 from edgecape.model.proposals import locate
+
+from toy import estimator
 
 
 def output(sharpness: float, B: int = 2, K: int = 5, seed: int = 0) -> Output:

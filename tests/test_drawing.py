@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from toy import estimator
 
 from edgecape.drawing import draw_graph, draw_keypoints, draw_pose, draw_support, graph_edges, palette, story
 from edgecape.examples import lamp
+
+from toy import estimator
 
 GREY = np.full((120, 160, 3), 128, dtype=np.uint8)
 POINTS = np.array([(30, 30), (120, 90)], dtype=np.float32)

@@ -11,12 +11,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import golden
 from edgecape import geometry
 from edgecape.data.coco import read_coco
 from edgecape.images import load_image
 from edgecape.model.backbone import normalise_pixels
 from edgecape.model.tokens import gaussian_maps
+
+import golden
 
 many = settings(deadline=None, derandomize=True, max_examples=60)
 finite = {"allow_nan": False, "allow_infinity": False}

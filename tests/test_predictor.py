@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from toy import estimator, write_lamps
 
 from edgecape import EdgeCape, Prompt, Support
 from edgecape.data.coco import read_coco
 from edgecape.errors import AnnotationError, ImageError, WeightsError
 from edgecape.examples import lamp
+
+from toy import estimator, write_lamps
 
 SIDE = 320
 

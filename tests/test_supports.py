@@ -5,12 +5,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toy import write_lamps
 
 from edgecape.errors import EdgeCapeError
 from edgecape.supports import read_supports
 
-ENTRY = {"image": "a.jpg", "keypoints": [[1, 2], [3, 4]], "skeleton": [[0, 1]], "names": ["x", "y"], "box": [0, 0, 9, 9]}
+from toy import write_lamps
+
+ENTRY = {
+    "image": "a.jpg",
+    "keypoints": [[1, 2], [3, 4]],
+    "skeleton": [[0, 1]],
+    "names": ["x", "y"],
+    "box": [0, 0, 9, 9],
+}
 
 
 def write(folder: Path, content: object) -> Path:

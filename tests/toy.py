@@ -96,12 +96,19 @@ def store(cache: Path | None = None) -> FeatureStore:
     return FeatureStore(ToyBackbone(), "toy", cache)  # type: ignore[arg-type]
 
 
-def training(steps: int = 6, epochs: int = 1, phases: tuple[PhaseSettings, ...] | None = None, **changes: Any) -> TrainSettings:
+def training(
+    steps: int = 6, epochs: int = 1, phases: tuple[PhaseSettings, ...] | None = None, **changes: Any
+) -> TrainSettings:
     """Three short phases on small batches."""
     from dataclasses import replace
 
-    chosen = phases if phases is not None else tuple(
-        replace(phase, epochs=epochs, learning_rate=1e-3, warmup=2, self_supervised=0.3) for phase in PHASES.values()
+    chosen = (
+        phases
+        if phases is not None
+        else tuple(
+            replace(phase, epochs=epochs, learning_rate=1e-3, warmup=2, self_supervised=0.3)
+            for phase in PHASES.values()
+        )
     )
     values: dict[str, Any] = {
         "network": NETWORK,

@@ -25,16 +25,18 @@ def read_supports(path: str | os.PathLike[str], images: str | os.PathLike[str] |
     """All supports of a file with one keypoint definition; `images` is where its photos are, if not beside it."""
     path = Path(path)
     root = Path(images) if images is not None else path.parent
-    content = read_json(path) if path.suffix == ".json" else None
-    entries = content if isinstance(content, list) else [content]
-    if content is not None and entries and all(_is_ours(entry) for entry in entries):
+    content = read_json(path) if path.suffix == ".json" else []
+    entries: list[Any] = content if isinstance(content, list) else [content]
+    if entries and all(_is_ours(entry) for entry in entries):
         return [_from_entry(entry, root, path) for entry in entries]
     from edgecape import formats
 
     label_sets = formats.read(path)
     if len(label_sets) != 1:
         found = ", ".join(labels.category for labels in label_sets)
-        raise AnnotationError(f"{path} has {len(label_sets)} keypoint definitions ({found}); give a file with one of them")
+        raise AnnotationError(
+            f"{path} has {len(label_sets)} keypoint definitions ({found}); give a file with one of them"
+        )
     supports = formats.to_supports(label_sets[0], root)
     if not supports:
         raise AnnotationError(f"{path} has no object with a visible keypoint")

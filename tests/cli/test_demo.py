@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from toy import estimator
 
 from edgecape.cli.main import main
 from edgecape.examples import all_examples
+
+from toy import estimator
 
 
 @pytest.fixture
@@ -37,7 +38,14 @@ def test_your_own_pictures(model, tmp_path: Path):
     Image.fromarray(example.queries[0]).save(tmp_path / "b.png")
     entry = {"image": "a.png", "keypoints": example.support.keypoints.tolist()}
     (tmp_path / "mine.json").write_text(json.dumps(entry))
-    arguments = ["--support", str(tmp_path / "mine.json"), "--query", str(tmp_path / "b.png"), "-o", str(tmp_path / "out")]
+    arguments = [
+        "--support",
+        str(tmp_path / "mine.json"),
+        "--query",
+        str(tmp_path / "b.png"),
+        "-o",
+        str(tmp_path / "out"),
+    ]
     assert main(["demo", *arguments]) == 0
     assert (tmp_path / "out" / "mine.png").exists()
 

@@ -53,6 +53,7 @@ def test_interrupting_is_quiet(capsys, monkeypatch):
 
 
 def test_starting_imports_nothing_heavy():
-    code = "import sys, edgecape.cli.main, edgecape; print(*[m for m in ('torch', 'cv2', 'numpy', 'transformers', 'tyro', 'matplotlib') if m in sys.modules])"
+    heavy = {"torch", "cv2", "numpy", "transformers", "tyro", "matplotlib", "PIL"}
+    code = f"import sys, edgecape.cli.main; print(*{heavy} & set(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.split() == []

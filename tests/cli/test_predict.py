@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from toy import estimator, write_lamps
 
 from edgecape import formats
 from edgecape.cli.main import main
 from edgecape.cli.predict import find_photos
 from edgecape.errors import ImageError
+
+from toy import estimator, write_lamps
 
 
 @pytest.fixture

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coco_files import annotation, picture, write
 from edgecape.cli import data as cli
 from edgecape.data import mp100
 from edgecape.data.assemble import Item, Report, assemble, parse_sources, wanted_images
 from edgecape.errors import DataError
 from edgecape.images import load_image
+
+from coco_files import annotation, picture, write
 
 # one image of every source, named as in MP-100's files
 NAMES = (

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coco_files import sample, write
 from edgecape.data.bases import EdgeBase, Skeleton, decide, proven_base
 from edgecape.data.coco import read_coco
 from edgecape.errors import DataError
+
+from coco_files import sample, write
 
 Edges = tuple[tuple[int, int], ...]
 

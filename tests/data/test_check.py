@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from coco_files import annotation, picture, pictures, sample, write
 from edgecape.cli import data as cli
 from edgecape.data.check import check_file
 from edgecape.errors import DataError
+
+from coco_files import annotation, picture, pictures, sample, write
 
 
 def kinds(tmp_path: Path, content: dict[str, Any]) -> dict[str, int]:

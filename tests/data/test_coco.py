@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coco_files import annotation, picture, pictures, sample, write
 from edgecape.data.coco import read_coco
 from edgecape.data.dataset import coverage, restrict, usable
 from edgecape.errors import DataError
+
+from coco_files import annotation, picture, pictures, sample, write
 
 Content = dict[str, Any]
 

@@ -2,18 +2,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from toy import lamps, store
 
 from edgecape.data.dataset import Dataset
 from edgecape.data.episodes import EpisodeSampler, EpisodeSettings, random_graph
 from edgecape.data.views import AugmentSettings
 from edgecape.errors import DataError
 from edgecape.geometry import apply, inverse
+
+from toy import lamps, store
 
 
 @pytest.fixture(scope="module")

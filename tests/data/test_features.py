@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from toy import ToyBackbone, lamps, store
 
 from edgecape.data.dataset import Dataset
 from edgecape.data.features import Crop, FeatureStore
 from edgecape.data.views import AugmentSettings, make_view
 from edgecape.errors import DataError
 from edgecape.model.backbone import normalise_pixels
+
+from toy import ToyBackbone, lamps, store
 
 
 @pytest.fixture

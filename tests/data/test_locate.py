@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from coco_files import sample, write
 from edgecape.data.locate import locate
 from edgecape.errors import DataError
+
+from coco_files import sample, write
 
 
 def test_locate(tmp_path: Path) -> None:

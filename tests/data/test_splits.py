@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from coco_files import sample, write
 from edgecape.cli import data as cli
 from edgecape.data.coco import read_coco
 from edgecape.data.splits import hold_out, single_definition, super_categories, write_hold_out
 from edgecape.errors import DataError
+
+from coco_files import sample, write
 
 
 def test_hold_out(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_the_paper_s_augmentation_stays_in_its_limits_and_rotates_as_often_as_it
         linear = make_view(BOX, SIZE, AugmentSettings(), 0, 0, number).transform[:2, :2]
         scales.append(112 / 125 / np.sqrt(np.linalg.det(linear)))
         angles.append(np.degrees(np.arctan2(linear[0, 1], linear[0, 0])))
-    assert 0.85 - 1e-9 <= min(scales) and max(scales) <= 1.15 + 1e-9
+    assert min(scales) >= 0.85 - 1e-9 and max(scales) <= 1.15 + 1e-9
     assert np.abs(angles).max() <= 30 + 1e-9
     assert np.mean(np.abs(angles) > 1e-9) == pytest.approx(0.6, abs=0.06)
 

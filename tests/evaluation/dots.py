@@ -72,7 +72,9 @@ def dots(folder: Path, objects: tuple[int, ...] = (6, 5), hide: float = 0.2, see
             visible = rng.random(K) >= hide
             visible[0] = True
             picture = np.full((HEIGHT, WIDTH, 3), 90, dtype=np.uint8)
-            for (x, y), colour in zip(keypoints[visible].round().astype(int), np.array(COLOURS)[:K][visible], strict=True):
+            for (x, y), colour in zip(
+                keypoints[visible].round().astype(int), np.array(COLOURS)[:K][visible], strict=True
+            ):
                 cv2.circle(picture, (int(x), int(y)), 5, [int(value) for value in colour], -1)
             path = folder / f"{len(instances)}.png"
             Image.fromarray(picture).save(path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-import tiny
 import torch
 
 from edgecape.errors import SettingsError
@@ -20,13 +19,21 @@ from edgecape.evaluation.localisers import (
 )
 from edgecape.model.network import Network
 
+import tiny
+
 
 def task(shots: int = 2, queries: int = 3, K: int = 6, channels: int = 16, grid: int = 4) -> tuple[torch.Tensor, ...]:
     generator = torch.Generator().manual_seed(0)
     one = tiny.episode(K, shots, grid=(grid, grid))
     query = torch.randn(queries, channels, grid, grid, generator=generator)
     visible = torch.tensor([True] * (K - 1) + [False])
-    return torch.randn(shots, channels, grid, grid, generator=generator), one.coordinates[0], visible, one.prior[0], query
+    return (
+        torch.randn(shots, channels, grid, grid, generator=generator),
+        one.coordinates[0],
+        visible,
+        one.prior[0],
+        query,
+    )
 
 
 def forward(network: Network, features, coordinates, visible, prior, query):
@@ -69,7 +76,9 @@ def test_less_graph_is_the_same_weights_with_another_graph() -> None:
         torch.testing.assert_close(fixed.tokens, whole.tokens)
         torch.testing.assert_close(fixed.graph.weights, whole.graph.prior)
         # a zero graph through the layers for neighbours is the network that has none
-        nothing = network.localise(query, whole._replace(graph=type(whole.graph)(*(0 * m for m in whole.graph))).expand(3))
+        nothing = network.localise(
+            query, whole._replace(graph=type(whole.graph)(*(0 * m for m in whole.graph))).expand(3)
+        )
         none = network_localiser(with_graph(network, "none"))(features, coordinates, visible, prior, query)
     torch.testing.assert_close(none[:, visible], nothing.coordinates[-1][:, visible])
     assert with_graph(network, "fixed").mask_token.data_ptr() == network.mask_token.data_ptr()  # nothing is copied

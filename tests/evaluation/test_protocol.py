@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from dots import dots, store
 from torch import Tensor
 
 from edgecape.errors import WeightsError
 from edgecape.evaluation.episodes import Episode, pairs, protocol_episodes
 from edgecape.evaluation.localisers import copy_support, nearest_feature
 from edgecape.evaluation.protocol import distances, evaluate, plain_crop
+
+from dots import dots, store
 
 METHODS = {"copy": copy_support, "match": nearest_feature()}
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from labels_for_tests import assert_same, cow, make_photo
 
 from edgecape import formats
 from edgecape.errors import AnnotationError, DataError
 from edgecape.formats import LabelledImage, LabelledObject, LabelSet, to_supports
+
+from labels_for_tests import assert_same, cow, make_photo
 
 
 def written(tmp_path: Path, labels: LabelSet, format: str = "coco", **options: Any) -> Any:

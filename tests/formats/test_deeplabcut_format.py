@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from labels_for_tests import assert_same, cow, make_photo, only_marked
 
 from edgecape import formats
 from edgecape.errors import DataError
 from edgecape.formats import LabelledImage, LabelledObject, LabelSet, to_supports
+
+from labels_for_tests import assert_same, cow, make_photo, only_marked
 
 SINGLE = "scorer,me,me,me,me\nbodyparts,eye,eye,tail,tail\ncoords,x,y,x,y\n"
 THREE = "scorer,,,me,me,me,me\nbodyparts,,,eye,eye,tail,tail\ncoords,,,x,y,x,y\n"

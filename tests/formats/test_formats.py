@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from labels_for_tests import cow, few, make_photo
 
 from edgecape import formats
 from edgecape.errors import AnnotationError, DataError, EdgeCapeError
 from edgecape.formats import LabelledImage, LabelSet
+
+from labels_for_tests import cow, few, make_photo
 
 
 @pytest.mark.parametrize("name", ["nonsense", "coco-results", "auto"])

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labels_for_tests import assert_same, cow, make_photo
 
 from edgecape import formats
 from edgecape.errors import AnnotationError, DataError
 from edgecape.formats import LabelledImage, LabelSet, to_supports
+
+from labels_for_tests import assert_same, cow, make_photo
 
 
 def point(label: str, x: float, y: float, **more: Any) -> dict[str, Any]:

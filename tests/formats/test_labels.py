@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from labels_for_tests import cow
 
 from edgecape.errors import AnnotationError
 from edgecape.formats import LabelledImage, LabelledObject, LabelSet, from_poses, to_supports
 from edgecape.formats.labels import cut, unique_names
 from edgecape.types import Pose
+
+from labels_for_tests import cow
 
 POINTS = [[1.0, 2.0], [3.0, 4.0]]
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from labels_for_tests import assert_same, cow, make_photo
 
 from edgecape import formats
 from edgecape.errors import AnnotationError, DataError
 from edgecape.formats import LabelledImage, LabelledObject, LabelSet
 from edgecape.formats.labelstudio import labelling_configuration
+
+from labels_for_tests import assert_same, cow, make_photo
 
 SIZE = {"original_width": 200, "original_height": 100, "image_rotation": 0, "to_name": "img"}
 

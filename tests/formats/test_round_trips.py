@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
+
+from edgecape import formats
+from edgecape.errors import AnnotationError
+from edgecape.formats import LabelSet
+
 from labels_for_tests import (
     assert_same,
     cow,
@@ -15,10 +20,6 @@ from labels_for_tests import (
     scored_alike,
     with_boxes,
 )
-
-from edgecape import formats
-from edgecape.errors import AnnotationError
-from edgecape.formats import LabelSet
 
 
 @given(label_sets())

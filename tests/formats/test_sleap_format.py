@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from labels_for_tests import assert_same, cow
 
 from edgecape import formats
 from edgecape.errors import DataError
 from edgecape.formats import LabelledImage, LabelledObject, LabelSet
+
+from labels_for_tests import assert_same, cow
 
 
 def test_sleap_io_reads_ours(tmp_path: Path) -> None:

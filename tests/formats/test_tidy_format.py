@@ -6,11 +6,12 @@ import csv
 from pathlib import Path
 
 import pytest
-from labels_for_tests import cow
 
 from edgecape import formats
 from edgecape.errors import DataError
 from edgecape.formats import LabelledImage, LabelSet
+
+from labels_for_tests import cow
 
 
 def test_a_row_per_keypoint(tmp_path: Path) -> None:

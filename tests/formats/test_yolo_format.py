@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from labels_for_tests import assert_same, cow, make_photo
 
 from edgecape import formats
 from edgecape.errors import AnnotationError, DataError, ImageError
 from edgecape.formats import LabelledImage, LabelledObject, LabelSet
+
+from labels_for_tests import assert_same, cow, make_photo
 
 
 def dataset(

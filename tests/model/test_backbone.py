@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-import golden
 from edgecape.errors import SettingsError
 from edgecape.images import load_image
 from edgecape.model.backbone import Backbone, checkpoint_name, normalise_pixels, resample_position_grid
 from edgecape.model.settings import BackboneSettings
 from edgecape.weights.backbone import DINOV2_SMALL, backbone_config, load_backbone, read_wheel, wheel_path
+
+import golden
 
 SWINV2 = "microsoft/swinv2-tiny-patch4-window8-256"
 needs_wheel = pytest.mark.skipif(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-import tiny
 from edgecape import graph
 from edgecape.model.decoder import MarkovBias, ShortestPathBias
 from edgecape.model.pose_graph import pose_graph
+
+import tiny
 
 
 def weighted_graph():

@@ -9,12 +9,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import tiny
 from edgecape import graph
 from edgecape.errors import SettingsError
 from edgecape.model.network import Network, Output
 from edgecape.model.settings import NetworkSettings
 from edgecape.model.tokens import gaussian_maps
+
+import tiny
 
 every_variant = pytest.mark.parametrize("changes", tiny.VARIANTS.values(), ids=tiny.VARIANTS.keys())
 a_few = settings(max_examples=4, deadline=None, derandomize=True)

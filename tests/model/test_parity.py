@@ -7,8 +7,9 @@ from collections import defaultdict
 import pytest
 import torch
 
-import golden
 from edgecape.model.tokens import gaussian_maps, pooling_from_coordinates, pooling_from_maps
+
+import golden
 
 pytestmark = pytest.mark.shared
 K = golden.K

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-import tiny
 from edgecape.model.pose_graph import ResidualEdges
+
+import tiny
 
 
 @pytest.mark.parametrize("kind", ["cosine", "mlp", "attention"])

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
-from toy import NETWORK
 
 from edgecape.model.network import Network
 from edgecape.model.positions import sine_of_grid
 from edgecape.training.initialise import content_basis, start_from_matching
+
+from toy import NETWORK
 
 WIDE = replace(NETWORK, width=128, heads=4, encoder_layers=3, graph="fixed", bias="off")
 
@@ -58,7 +59,9 @@ def test_a_keypoint_finds_itself_and_coordinates_start_at_the_proposals():
     photo = features(1, seed=5)
     coordinates = torch.rand(1, 1, 10, 2) * 0.8 + 0.1
     with torch.inference_mode():
-        output = network(photo, photo[:, None], torch.ones(1, 10, dtype=torch.bool), torch.zeros(1, 10, 10), coordinates)
+        output = network(
+            photo, photo[:, None], torch.ones(1, 10, dtype=torch.bool), torch.zeros(1, 10, 10), coordinates
+        )
     assert (output.proposals.peak - coordinates[0]).norm(dim=-1).median() < 0.08
     torch.testing.assert_close(output.coordinates[-1], output.proposals.peak, atol=1e-5, rtol=0)
 
@@ -67,7 +70,9 @@ def test_gradients_reach_the_silent_layers():
     network = Network(WIDE)
     start_from_matching(network, features(32))
     coordinates = torch.rand(2, 1, 5, 2)
-    output = network(features(2), features(2)[:, None], torch.ones(2, 5, dtype=torch.bool), torch.zeros(2, 5, 5), coordinates)
+    output = network(
+        features(2), features(2)[:, None], torch.ones(2, 5, dtype=torch.bool), torch.zeros(2, 5, 5), coordinates
+    )
     output.proposals.expected.sum().backward()
     for layer in network.encoder.layers:
         assert layer.attention.out_proj.weight.grad.abs().max() > 0  # type: ignore[union-attr]

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from toy import NETWORK, lamps, store, training
 
 from edgecape.data.episodes import EpisodeSettings
 from edgecape.errors import EdgeCapeError, SettingsError
@@ -22,6 +21,8 @@ from edgecape.model.network import Network
 from edgecape.training.loop import Objective, adopt, enter_phase, read_log, train
 from edgecape.training.settings import PHASES, RECIPES, recipe
 from edgecape.weights.store import load_model
+
+from toy import NETWORK, lamps, store, training
 
 RUN = Path(__file__).parent / "toy_run.py"
 
@@ -113,7 +114,9 @@ def test_two_processes_follow_the_curve_of_one(photos: Path, tmp_path: Path):
             launch += ["-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2", "--num_machines", "1"]
             launch += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        subprocess.run([*launch, str(RUN), str(folder), str(photos), "17", "0"], env=environment, check=True, timeout=400)
+        subprocess.run(
+            [*launch, str(RUN), str(folder), str(photos), "17", "0"], env=environment, check=True, timeout=400
+        )
         curves.append(read_log(folder))
     assert len(curves[0]) == len(curves[1]) >= 51
     for alone, shared in zip(*curves, strict=True):
@@ -144,7 +147,7 @@ def test_an_overfitted_network_is_right(photos: Path, data, tmp_path: Path):
 
 def test_frozen_modules_are_frozen_and_in_eval_mode():
     network = Network(replace(NETWORK, dropout=0.1))
-    objective = Objective(network, PHASES["bias"]).train()
+    Objective(network, PHASES["bias"]).train()
     for name, module in network.named_children():
         frozen = name in ("pose_graph", "image_proj", "keypoint_proj")
         assert module.training != frozen, name

@@ -8,11 +8,12 @@ import math
 import pytest
 import torch
 
-import golden
 from edgecape.model.network import Output, PoseGraph
 from edgecape.model.proposals import Proposals
 from edgecape.training.losses import adjacency_loss, mean_distance, offset_loss
 from edgecape.weights.official import DEAD_KEYS, key_table
+
+import golden
 
 # --- definitions -----------------------------------------------------------------------------------------------------
 

@@ -9,9 +9,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch
-from toy import lamps, store, training
 
 import edgecape.training.loop as loop
+
+from toy import lamps, store, training
 
 
 def main(folder: str, photos: str, steps: str, pause: str) -> None:

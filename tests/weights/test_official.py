@@ -51,7 +51,9 @@ def save(path: Path, state: State, **meta: Any) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("phase", "prior", "bias"), [(1, "fixed", "off"), (2, "predicted", "off"), (3, "predicted", "markov")])
+@pytest.mark.parametrize(
+    ("phase", "prior", "bias"), [(1, "fixed", "off"), (2, "predicted", "off"), (3, "predicted", "markov")]
+)
 def test_every_phase_loads(edgecape_keys, tmp_path, phase, prior, bias):
     state = random_state(edgecape_keys[f"phase{phase}"])
     path = save(tmp_path / "o.pth", state, config=f"learn_skeleton={phase > 1},")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -119,6 +120,8 @@ def split(
 ) -> int:
     """Write two COCO files: one super-category, and all others.
 
+    Example: edgecape data split train.json val.json test.json --hold-out vehicle -o held-out
+
     Args:
         files: COCO-keypoints file, or several that go together (train, val and test of an MP-100 split).
         hold_out: Super-category, as the file calls it; for MP-100 body, face, hand, animal_body, animal_face, clothes,
@@ -219,5 +222,5 @@ def _alarm(number: int) -> str:
 def main(arguments: list[str]) -> int:
     import tyro
 
-    commands = {"check": check, "assemble": assemble, "split": split}
+    commands: dict[str, Callable[..., int]] = {"check": check, "assemble": assemble, "split": split}
     return tyro.extras.subcommand_cli_from_dict(commands, prog="edgecape data", args=arguments)

@@ -38,7 +38,7 @@ def predict(
         points: Keypoints "x,y x,y …" of a support given as a photo.
         edges: Skeleton "0-1 1-2 …" of a support given as a photo; all connected if not given.
         output: Folder for the results.
-        format: File format of the results: csv, coco, coco-results, cvat, deeplabcut, labelme, labelstudio, sleap, yolo.
+        format: Of the results: csv, coco, coco-results, cvat, deeplabcut, labelme, labelstudio, sleap, yolo.
         draw: Also write every photo with its keypoints drawn on it.
         model: A model folder, hub id or official checkpoint; the default model if not given.
         batch: Photos per forward pass.

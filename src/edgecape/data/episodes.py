@@ -145,7 +145,9 @@ class EpisodeSampler:
             placed, shown, prior = placed[:, keep], shown[:, keep], prior[keep][:, keep]
         crops = [Crop(i.image, v, self.settings.augment) for i, v in zip(instances, views, strict=True)]
         prior = self._noisy(prior, rng)
-        return _Episode(crops[:-1], crops[-1], placed[:-1], shown[:-1].all(0), prior, placed[-1], shown[-1])
+        return _Episode(
+            crops[:-1], crops[-1], placed[:-1], np.logical_and.reduce(shown[:-1]), prior, placed[-1], shown[-1]
+        )
 
     def _self_supervised(self, rng: np.random.Generator, category: int) -> _Episode:
         """Two views of one photo: exact correspondences and a new definition every time."""
@@ -159,7 +161,9 @@ class EpisodeSampler:
         shown = inside(placed)
         crops = [Crop(instance.image, view, self.settings.augment) for view in (*supports, query)]
         prior = self._noisy(random_graph(points, rng), rng)
-        return _Episode(crops[:-1], crops[-1], placed[:-1], shown[:-1].all(0), prior, placed[-1], shown[-1])
+        return _Episode(
+            crops[:-1], crops[-1], placed[:-1], np.logical_and.reduce(shown[:-1]), prior, placed[-1], shown[-1]
+        )
 
     def _noisy(self, prior: Tensor, rng: np.random.Generator) -> Tensor:
         if rng.random() >= self.settings.edge_noise:

@@ -52,7 +52,9 @@ def _photo_identity(path: Path) -> str:
 class FeatureStore:
     """Features of crops, computed in batches and remembered if a folder is given."""
 
-    def __init__(self, backbone: Backbone, fingerprint: str, folder: str | os.PathLike[str] | None = None, batch: int = 16):
+    def __init__(
+        self, backbone: Backbone, fingerprint: str, folder: str | os.PathLike[str] | None = None, batch: int = 16
+    ):
         self.backbone, self.batch = backbone, batch
         settings = backbone.settings
         self.size = settings.image_size
@@ -121,7 +123,7 @@ def _read(path: Path) -> NDArray[np.float16] | None:
         return None
     magic, channels, height, width, checksum = HEADER.unpack(raw[: HEADER.size].tobytes())
     payload = raw[HEADER.size :]
-    if magic != MAGIC or len(payload) != 2 * channels * height * width or zlib.crc32(payload) != checksum:
+    if magic != MAGIC or len(payload) != 2 * channels * height * width or zlib.crc32(payload.data) != checksum:
         return None
     return payload.view(np.float16).reshape(channels, height, width)
 

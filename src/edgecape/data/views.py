@@ -115,7 +115,7 @@ def change_pixels(frame: RGB, rng: np.random.Generator, settings: AugmentSetting
 
 def inside(coordinates: NDArray[np.float32]) -> NDArray[np.bool_]:
     """Which frame coordinates (..., 2) lie in the frame."""
-    return ((coordinates >= 0) & (coordinates < 1)).all(axis=-1)
+    return np.all((coordinates >= 0) & (coordinates < 1), axis=-1)
 
 
 def between(first: View, second: View) -> Matrix:

@@ -20,9 +20,7 @@ def _along(start: NDArray[np.float64], degrees: float, length: float) -> NDArray
     return start + length * np.array([math.cos(angle), -math.sin(angle)])
 
 
-def draw_lamp(
-    pose: tuple[float, float, float], hue: int, ground: int, seed: int
-) -> tuple[RGB, NDArray[np.float32]]:
+def draw_lamp(pose: tuple[float, float, float], hue: int, ground: int, seed: int) -> tuple[RGB, NDArray[np.float32]]:
     """A lamp and its keypoints (7, 2); pose: direction of the lower arm, bend of the elbow, tilt of the shade."""
     rng = np.random.default_rng(seed)
     lower, bend, tilt = pose
@@ -50,10 +48,12 @@ def draw_lamp(
     base = points(foot - (48, 0), foot + (48, 0), shoulder + (14, 0), shoulder - (14, 0))
     cv2.fillPoly(image, [base], colour(dark), cv2.LINE_AA)
     for start, end in ((shoulder, elbow), (elbow, neck)):
-        cv2.line(image, *map(tuple, points(start, end).tolist()), (70, 70, 75), 9, cv2.LINE_AA)  # type: ignore[misc]
+        first, second = points(start, end).tolist()
+        cv2.line(image, first, second, (70, 70, 75), 9, cv2.LINE_AA)
     hood = [_along(neck, aim + side, 13) for side in (90, -90)]
     cv2.fillPoly(image, [points(hood[0], left, right, hood[1])], colour(paint), cv2.LINE_AA)
-    cv2.line(image, *map(tuple, points(left, right).tolist()), (255, 245, 190), 5, cv2.LINE_AA)  # type: ignore[misc]
+    first, second = points(left, right).tolist()
+    cv2.line(image, first, second, (255, 245, 190), 5, cv2.LINE_AA)
     for joint in (shoulder, elbow, neck):
         cv2.circle(image, tuple(points(joint)[0].tolist()), 9, colour(dark), -1, cv2.LINE_AA)
     return image, keypoints.astype(np.float32)

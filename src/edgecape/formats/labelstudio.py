@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from xml.etree import ElementTree
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgecape.errors import DataError
 from edgecape.files import atomic_write, read_json, write_json
@@ -97,15 +98,17 @@ def _regions(thing: LabelledObject, labels: LabelSet, width: int, height: int, i
     regions: list[Region] = []
     box = thing.extent if grouped else thing.box
     if box is not None:
-        sides = dict(zip(("x", "y", "width", "height"), _percent(box, width, height), strict=True))
+        corner, side = _percent(np.reshape(box, (2, 2)), width, height)
+        sides = dict(zip(("x", "y", "width", "height"), (*corner, *side), strict=True))
         regions.append(
             common
             | {"id": id_, "type": "rectanglelabels", "from_name": "boxes"}
             | {"value": sides | {"rotation": 0, "rectanglelabels": [labels.category]}}
             | ({} if thing.score is None else {"score": rounded_score(thing.score)})
         )
-    for index in np.flatnonzero(thing.visible):
-        x, y = _percent(thing.keypoints[index], width, height)
+    places = _percent(thing.keypoints, width, height)
+    for index in np.flatnonzero(thing.visible).tolist():
+        x, y = places[index]
         value: Region = {"x": x, "y": y, "width": POINT_SIZE, "keypointlabels": [labels.names[index]]}
         regions.append(
             common
@@ -116,9 +119,8 @@ def _regions(thing: LabelledObject, labels: LabelSet, width: int, height: int, i
     return regions
 
 
-def _percent(values: Any, width: int, height: int) -> list[float]:
-    sides = np.resize([width, height], len(values))
-    return (np.asarray(values, dtype=np.float64) / sides * 100).round(DIGITS).tolist()
+def _percent(pairs: NDArray[Any], width: int, height: int) -> list[list[float]]:
+    return (pairs.astype(np.float64) / (width, height) * 100).round(DIGITS).tolist()
 
 
 # --- reading -------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ def draw_curves(entries: list[dict[str, Any]], path: Path) -> None:
 
     losses = [entry for entry in entries if "selection" not in entry]
     scores = [entry for entry in entries if "selection" in entry]
-    offsets, phases = {"start": 0}, []
+    offsets, phases = {"start": 0}, list[str]()
     for entry in losses:
         if entry["phase"] not in phases:
             offsets[entry["phase"]] = sum(max(e["step"] for e in losses if e["phase"] == earlier) for earlier in phases)

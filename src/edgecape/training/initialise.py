@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from edgecape.model.decoder import MarkovBias
+from edgecape.model.encoder import EncoderLayer
 from edgecape.model.network import Network
 from edgecape.model.positions import sine_of_grid
 
@@ -51,9 +52,10 @@ def start_from_matching(network: Network, features: Tensor, whitening: float = 1
         assert layer.bias is not None
         layer.bias.copy_(-(projection @ mean).float())
 
-    for layer in network.encoder.layers:
-        for silent in (layer.attention.out_proj, layer.linear2):  # type: ignore[union-attr]
-            _silence(silent)  # type: ignore[arg-type]
+    for block in network.encoder.layers:
+        assert isinstance(block, EncoderLayer)
+        _silence(block.attention.out_proj)
+        _silence(block.linear2)
 
     generator = network.proposal_generator
     onto_content = basis @ basis.T

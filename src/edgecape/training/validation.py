@@ -23,7 +23,7 @@ class Validation:
         self.known = np.array([definition_of(category) in met for category in dataset.categories])
 
     def __call__(self, network: Network) -> dict[str, float]:
-        outputs = {name: network_localiser(network, name) for name in ("refined", "proposals")}  # type: ignore[arg-type]
+        outputs = {name: network_localiser(network, name) for name in ("refined", "proposals")}
         results = evaluate(self.dataset, self.episodes, outputs, self.store)
         scores: dict[str, float] = {}
         for name, result in results.items():

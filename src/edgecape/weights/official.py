@@ -260,7 +260,7 @@ def _part(official: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {key.removeprefix(prefix): value for key, value in official.items() if key.startswith(prefix)}
 
 
-def _sizes(head: dict[str, Tensor]) -> dict[str, int]:
+def _sizes(head: dict[str, Tensor]) -> dict[str, Any]:
     """Widths and depths as the tensors have them."""
 
     def depth(prefix: str) -> int:
