@@ -14,7 +14,7 @@ from torch import Tensor
 from edgecape.errors import WeightsError
 from edgecape.evaluation.episodes import Episode, pairs, protocol_episodes
 from edgecape.evaluation.localisers import copy_support, nearest_feature
-from edgecape.evaluation.protocol import distances, evaluate, plain_crop
+from edgecape.evaluation.protocol import distances, evaluate, plain_crop, processes
 
 from dots import dots, store
 
@@ -141,9 +141,7 @@ def _worker(rank: int, world: int, port: int, folder: Path) -> None:
         MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), ACCELERATE_USE_CPU="true",
     )  # fmt: skip
     torch.set_num_threads(1)
-    from accelerate import PartialState
-
-    state = PartialState()
+    state = processes()
     assert (state.num_processes, state.process_index) == (world, rank)
     data = dots(folder / f"data{rank}", (9, 8))
     features = store()

@@ -14,7 +14,7 @@ from edgecape.errors import SettingsError
 from edgecape.evaluation.protocol import Localiser
 from edgecape.model.backbone import Backbone
 from edgecape.model.network import Network
-from edgecape.model.proposals import locate
+from edgecape.model.proposals import cell_centres, locate
 from edgecape.model.tokens import pool, pooling_from_coordinates
 
 Graph = Literal["none", "fixed", "predicted"]
@@ -31,7 +31,7 @@ def copy_support(features: Tensor, coordinates: Tensor, visible: Tensor, prior: 
 
 
 def nearest_feature(channels: slice = slice(None), centred: bool = True, sharpness: float = 10.0) -> Localiser:
-    """Training-free matching: the place of the query whose feature is most like the supports' under the keypoint.
+    """Training-free matching: the cell of the query whose feature is most like the supports' under the keypoint.
 
     channels: those of one layer if the backbone gives several. centred: remove the mean feature of the supports and of
     the query, which says what they show but not where. sharpness: of the softmax that finds the place between cells,
@@ -43,12 +43,16 @@ def nearest_feature(channels: slice = slice(None), centred: bool = True, sharpne
         if centred:
             features = features - features.mean(dim=(0, 2, 3), keepdim=True)
             query = query - query.mean(dim=(2, 3), keepdim=True)
-        grid = (features.shape[-2], features.shape[-1])
-        pooling = pooling_from_coordinates(coordinates[None], grid, (MAP_CELLS, MAP_CELLS), stride=1.0)
-        tokens = pool(features[None], pooling)[0].mean(dim=0)  # (K, C)
-        query = F.interpolate(query, scale_factor=2, mode="bilinear")  # a finer grid finds the best place better
-        cosine = F.normalize(tokens, dim=-1) @ F.normalize(query.flatten(2), dim=1)  # (Q, K, 4hw)
-        return locate(sharpness * cosine.unflatten(-1, query.shape[-2:])).peak
+        grid = (query.shape[-2], query.shape[-1])
+
+        def pooled(image: Tensor, places: Tensor) -> Tensor:
+            """Features (n, C, h, w) under places (n, P, 2) → (n, P, C)."""
+            return pool(image, pooling_from_coordinates(places, grid, (MAP_CELLS, MAP_CELLS), stride=1.0))
+
+        keypoints = pooled(features, coordinates).mean(dim=0)  # (K, C)
+        cells = pooled(query, cell_centres(*grid).expand(len(query), -1, -1))  # as smooth as what they are compared with
+        cosine = F.normalize(keypoints, dim=-1) @ F.normalize(cells, dim=-1).transpose(1, 2)  # (Q, K, hw)
+        return locate(sharpness * cosine.unflatten(-1, grid)).peak
 
     return localise
 

@@ -1,0 +1,71 @@
+"""Fitting scores on some categories and checking them on others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from edgecape.calibration import RIGHT_WITHIN, score_features
+from edgecape.data.dataset import Dataset
+from edgecape.data.features import FeatureStore
+from edgecape.evaluation.episodes import Episode
+from edgecape.evaluation.protocol import evaluate
+from edgecape.model.network import Network
+
+
+class Observed(NamedTuple):
+    """All counted keypoints of an evaluation."""
+
+    features: Tensor  # (n, F), what the score is computed from
+    right: Tensor  # (n,) bool, within 10 % of the box's longer side
+
+
+@torch.inference_mode()
+def observe(network: Network, dataset: Dataset, episodes: Sequence[Episode], store: FeatureStore) -> Observed:
+    """Run a network through episodes and keep what its scores are made of."""
+    network.eval()
+    seen: list[Tensor] = []
+
+    def localise(features: Tensor, coordinates: Tensor, visible: Tensor, prior: Tensor, query: Tensor) -> Tensor:
+        support = network.encode_support(
+            features[None], visible.expand(1, len(features), -1), prior[None], coordinates[None]
+        )
+        output = network.localise(query, support.expand(len(query)))
+        seen.extend(score_features(output))
+        return output.coordinates[-1]
+
+    result = evaluate(dataset, episodes, {"network": localise}, store)["network"]
+    distances = torch.from_numpy(result.distance)
+    counted = [torch.isfinite(row[: len(features)]) for row, features in zip(distances, seen, strict=True)]
+    features = torch.cat([found[chosen] for found, chosen in zip(seen, counted, strict=True)])
+    near = [row[: len(chosen)][chosen] < RIGHT_WITHIN for row, chosen in zip(distances, counted, strict=True)]
+    return Observed(features, torch.cat(near))
+
+
+class Reliability(NamedTuple):
+    error: float  # expected calibration error
+    auroc: float  # chance that a right keypoint scores above a wrong one
+    bins: list[tuple[float, float, int]]  # mean score, share right, number, of each bin that has any
+
+
+def reliability(probability: Tensor, right: Tensor, bins: int = 15) -> Reliability:
+    """How honest probabilities (n,) are about `right` (n,)."""
+    place = (probability * bins).long().clamp(max=bins - 1)
+    table: list[tuple[float, float, int]] = []
+    error = 0.0
+    for index in range(bins):
+        chosen = place == index
+        number = int(chosen.sum())
+        if number:
+            mean, share = float(probability[chosen].mean()), float(right[chosen].float().mean())
+            table.append((mean, share, number))
+            error += abs(mean - share) * number / len(right)
+    order = probability.argsort()
+    rank = torch.empty(len(order), dtype=torch.float64)
+    rank[order] = torch.arange(1, len(order) + 1, dtype=torch.float64)
+    good, bad = int(right.sum()), int((~right).sum())
+    above = float(rank[right].sum()) - good * (good + 1) / 2
+    return Reliability(error, above / max(good * bad, 1), table)
