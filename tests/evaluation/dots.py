@@ -1,4 +1,4 @@
-"""A world in which matching is easy: an object is a few dots, each keypoint has its colour, and features are colours."""
+"""A world in which matching is easy: an object is a few dots, each keypoint has its colour, features are colours."""
 
 from __future__ import annotations
 

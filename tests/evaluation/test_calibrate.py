@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from toy import estimator, lamps, store
 
 from edgecape.calibration import FEATURES, fit
 from edgecape.evaluation.calibrate import observe, reliability
 from edgecape.evaluation.episodes import protocol_episodes
+
+from toy import estimator, lamps, store
 
 
 def test_observing_counts_every_visible_keypoint(tmp_path: Path):

@@ -57,12 +57,12 @@ class Network(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """The reference's start: Xavier everywhere; steps of the decoder and residual of the graph at zero."""
+        """The reference's start: Xavier weights, no biases; steps of the decoder and residual of the graph at zero."""
         for name, parameter in self.named_parameters():
-            if parameter.dim() > 1 and "mask_token" not in name and ".table." not in name:
-                nn.init.xavier_uniform_(parameter.flatten(1) if parameter.dim() > 2 else parameter)
-        nn.init.zeros_(self.image_proj.bias)  # type: ignore[arg-type]
-        nn.init.zeros_(self.keypoint_proj.bias)
+            if name.endswith(".bias"):
+                nn.init.zeros_(parameter)
+            elif parameter.dim() > 1 and name != "mask_token" and ".table." not in name:
+                nn.init.xavier_uniform_(parameter.flatten(1))
         for step in self.decoder.steps:
             nn.init.zeros_(step[-1].weight)  # type: ignore[index]
 
