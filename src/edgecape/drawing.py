@@ -80,6 +80,18 @@ def draw_pose(image: Any, pose: Pose, names: bool = False) -> RGB:
     return draw_keypoints(photo, pose.keypoints, pose.skeleton or (), pose.scores, pose.names if names else None)
 
 
+def draw_poses(image: Any, poses: Sequence[Pose], longest: int = 1600) -> RGB:
+    """A photo with all that was found on it, made smaller if it is large: nobody looks at 60 megapixels."""
+    picture = load_image(image)
+    scale = min(1.0, longest / max(picture.shape[:2]))
+    if scale < 1:
+        height, width = (max(1, round(side * scale)) for side in picture.shape[:2])
+        picture = cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA)
+    for pose in poses:
+        picture = draw_keypoints(picture, pose.keypoints * scale, pose.skeleton or (), pose.scores)
+    return picture
+
+
 def graph_edges(weights: NDArray[np.float32], least: float = 0.05) -> tuple[list[tuple[int, int]], list[float]]:
     """Edges of a weighted graph (K, K) and their weights relative to the strongest, weakest first."""
     upper = np.triu(weights, 1)

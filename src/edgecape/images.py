@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 RGB = NDArray[np.uint8]
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif", ".ppm", ".pgm", ".jp2")
+ORIENTATION = 0x0112  # in EXIF
 
 
 def load_image(source: str | os.PathLike[str] | Image.Image | NDArray[Any], name: str | None = None) -> RGB:
@@ -47,7 +48,7 @@ def image_size(path: str | os.PathLike[str]) -> tuple[int, int]:
 
     try:
         with Image.open(path) as picture:
-            sideways = picture.getexif().get(0x0112, 1) >= 5  # EXIF orientation: 5 to 8 swap the sides
+            sideways = picture.getexif().get(ORIENTATION, 1) >= 5  # 5 to 8 swap the sides
             return (picture.height, picture.width) if sideways else (picture.width, picture.height)
     except Exception as error:  # as above
         raise ImageError(f"image {path} cannot be read: {error}") from error
@@ -57,14 +58,16 @@ def _from_pil(picture: Image.Image, name: str) -> RGB:
     from PIL import Image, ImageOps
 
     try:
-        picture = ImageOps.exif_transpose(picture)
+        picture.load()  # also finds EXIF that follows the pixels
+        if picture.getexif().get(ORIENTATION, 1) != 1:  # else it would be copied, which large photos make dear
+            picture = ImageOps.exif_transpose(picture)
         if picture.mode in ("I;16", "I;16B", "I;16L", "I", "F"):
             return _from_array(np.asarray(picture), name)
         if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
             picture = picture.convert("RGBA")
             white = Image.new("RGBA", picture.size, "white")
             picture = Image.alpha_composite(white, picture)
-        return _from_array(np.array(picture.convert("RGB")), name)
+        return _from_array(np.array(picture if picture.mode == "RGB" else picture.convert("RGB")), name)
     except (OSError, SyntaxError, ValueError) as error:
         raise ImageError(f"image {name} cannot be decoded: {error}") from error
 

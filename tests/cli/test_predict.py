@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import csv
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +11,8 @@ from PIL import Image
 
 from edgecape import formats
 from edgecape.cli.main import main
-from edgecape.cli.predict import find_photos
-from edgecape.errors import ImageError
+from edgecape.examples.lamps import draw_lamp
+from edgecape.video import read_frames, write_video
 
 from toy import estimator, write_lamps
 
@@ -39,14 +41,35 @@ def support(folder: Path, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def seen(model, monkeypatch) -> list:
+    """Every image that the model is asked to look at."""
+    images: list = []
+    predict = model.predict
+
+    def record(prompt, asked, *rest, **options):
+        images.extend(asked)
+        return predict(prompt, asked, *rest, **options)
+
+    monkeypatch.setattr(model, "predict", record)
+    return images
+
+
+def temporary(folder: Path) -> list[Path]:
+    """What a write that was not finished would leave."""
+    return [path for path in folder.rglob("*") if path.name.startswith(".")]
+
+
 @pytest.mark.parametrize("format", ["csv", "coco", "deeplabcut", "labelstudio", "labelme", "yolo"])
 def test_a_folder_in_any_format(model, folder, support, tmp_path, capsys, format):
     out = tmp_path / "out"
     assert main(["predict", str(folder), "--support", str(support), "-o", str(out), "--format", format, "--draw"]) == 0
-    assert "5 of 5 photos done" in capsys.readouterr().out
-    assert len(list((out / "drawn").iterdir())) == 5
-    target = next(path for path in out.iterdir() if path.name.startswith("predictions"))
-    assert target.exists() and not [path for path in out.rglob("*") if path.suffix == ".tmp"]
+    said = capsys.readouterr().out
+    target = out / {"csv": "predictions.csv", "deeplabcut": "predictions.csv", "labelme": "predictions",
+                    "yolo": "predictions"}.get(format, "predictions.json")  # fmt: skip
+    assert "5 done" in said and "0 failed" in said and f"{target}\n" in said and str(out / "drawn") in said
+    assert target.exists()
+    assert len(list((out / "drawn").rglob("*.jpg"))) == 5 and not temporary(out)
 
 
 def test_the_file_holds_what_the_api_gives(model, folder, support, tmp_path):
@@ -67,42 +90,254 @@ def test_points_on_the_command_line_and_a_label_file(model, folder, tmp_path):
     assert main(["predict", other, "--support", str(folder / "lamps.json"), "-o", str(out)]) == 0
 
 
-def test_bad_photos_are_named_and_the_rest_is_done(model, folder, support, tmp_path, capsys):
+def test_a_saved_prompt_does_the_same(model, folder, support, tmp_path):
+    saved, photo = tmp_path / "lamp.prompt", str(folder / "1001.png")
+    first, second = tmp_path / "first", tmp_path / "second"
+    main(["predict", photo, "--support", str(support), "-o", str(first), "--save-prompt", str(saved)])
+    assert main(["predict", photo, "--support", str(saved), "-o", str(second)]) == 0
+    assert (first / "predictions.csv").read_text() == (second / "predictions.csv").read_text()
+
+
+def test_points_come_out_in_the_objects_of_a_box_file(model, folder, support, tmp_path):
+    """A COCO file of boxes without keypoints: two objects in one photo, none in another, a third is not listed."""
+    boxes = [[10, 20, 150, 160], [100, 90, 200, 210]]
+    content = {
+        "images": [{"id": 1, "file_name": "1001.png"}, {"id": 2, "file_name": "elsewhere/1002.png"}],
+        "annotations": [{"id": n, "image_id": 1, "category_id": 1, "bbox": box} for n, box in enumerate(boxes)],
+        "categories": [{"id": 1, "name": "lamp"}],
+    }
+    (tmp_path / "boxes.json").write_text(json.dumps(content))
+    photos = [str(folder / f"{n}.png") for n in (1001, 1002, 1003)]
+    out = ["-o", str(tmp_path / "out"), "--format", "coco", "--draw"]
+    assert main(["predict", *photos, "--support", str(support), "--boxes", str(tmp_path / "boxes.json"), *out]) == 1
+    (labels,) = formats.read(tmp_path / "out" / "predictions.json")
+    found = {Path(image.file).name: [list(thing.box) for thing in image.objects] for image in labels.images}
+    assert found == {"1001.png": boxes, "1002.png": []}
+
+
+# --- stopping and going on -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, RuntimeError])
+def test_a_stopped_run_goes_on(model, seen, folder, support, tmp_path, capsys, monkeypatch, stop):
+    def arguments(out):
+        return ["predict", str(folder), "--support", str(support), "-o", str(tmp_path / out), "--batch", "2", "--draw"]
+
+    assert main(arguments("whole")) == 0
+    seen.clear()
+    again = model.predict
+
+    def fail(*given, **options):
+        if len(seen) >= 2:
+            raise stop
+        return again(*given, **options)
+
+    monkeypatch.setattr(model, "predict", fail)
+    if stop is KeyboardInterrupt:
+        assert main(arguments("out")) == 130
+        assert "--skip-existing" in capsys.readouterr().err
+    else:
+        with pytest.raises(stop):
+            main(arguments("out"))
+    out = tmp_path / "out"
+    assert not (out / "predictions.csv").exists() and not temporary(out)
+    with open(out / "journal.jsonl", "ab") as journal:
+        journal.write(b'{"file": "half a li')  # as a crash leaves it
+    monkeypatch.setattr(model, "predict", again)
+    capsys.readouterr()
+    seen.clear()
+    assert main([*arguments("out"), "--skip-existing"]) == 0
+    assert "3 done" in capsys.readouterr().out and len(seen) == 3
+    assert (out / "predictions.csv").read_text() == (tmp_path / "whole" / "predictions.csv").read_text()
+    assert len(list((out / "drawn").rglob("*.jpg"))) == 5
+
+
+def test_a_finished_run_is_extended_and_written_in_another_format(model, seen, folder, support, tmp_path, capsys):
+    common = ["--support", str(support), "-o", str(tmp_path / "out"), "--skip-existing"]
+    (tmp_path / "late.png").write_bytes(b"not yet")
+    photos = [str(folder / "1001.png"), str(tmp_path / "late.png")]
+    assert main(["predict", *photos, *common]) == 1
+    Image.open(folder / "1002.png").save(tmp_path / "late.png")
+    seen.clear()
+    assert main(["predict", *photos, *common, "--format", "coco"]) == 0
+    assert [path.name for path in seen] == ["late.png"] and "1 done before" in capsys.readouterr().out
+    (labels,) = formats.read(tmp_path / "out" / "predictions.json")
+    assert [Path(image.file).name for image in labels.images] == ["1001.png", "late.png"]
+
+
+def test_without_skip_existing_all_is_done_anew(model, seen, folder, support, tmp_path):
+    for _ in range(2):
+        assert main(["predict", str(folder), "--support", str(support), "-o", str(tmp_path / "out")]) == 0
+    assert len(seen) == 10
+    assert len((tmp_path / "out" / "journal.jsonl").read_text().splitlines()) == 6
+
+
+def test_another_support_does_not_mix_with_what_is_there(model, folder, support, tmp_path, capsys):
+    photo, out = str(folder / "1001.png"), ["-o", str(tmp_path / "out"), "--skip-existing"]
+    assert main(["predict", photo, "--support", str(support), *out]) == 0
+    other = ["--support", str(folder / "1000.png"), "--points", "100,200 150,120"]
+    assert main(["predict", photo, *other, *out]) == 2
+    assert "another support" in capsys.readouterr().err
+
+
+def test_a_format_that_fails_loses_nothing(model, folder, support, tmp_path, capsys, monkeypatch):
+    def fail(*_):
+        raise formats.DataError("the disk is full")
+
+    monkeypatch.setitem(formats.WRITERS, "coco", fail)
+    common = ["predict", str(folder), "--support", str(support), "-o", str(tmp_path / "out")]
+    assert main([*common, "--format", "coco"]) == 2
+    assert "the disk is full" in (said := capsys.readouterr().err) and "--skip-existing" in said
+    assert main([*common, "--skip-existing"]) == 0
+    assert "5 done before" in capsys.readouterr().out
+
+
+# --- photos as they come ---------------------------------------------------------------------------------------------
+
+
+def test_a_mixed_folder(model, folder, support, tmp_path, capsys):
+    """Corrupt files are named, all others are done, however odd they are."""
     mixed = tmp_path / "mixed"
     mixed.mkdir()
-    Image.open(folder / "1001.png").save(mixed / "good.png")
-    (mixed / "broken.jpg").write_bytes(b"no")
+    lamp = Image.open(folder / "1001.png").convert("RGB")
+    lamp.save(mixed / "good.png")
+    lamp.convert("CMYK").save(mixed / "print.jpg")
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    lamp.crop((0, 0, 320, 200)).transpose(Image.Transpose.ROTATE_90).save(mixed / "turned.png", exif=exif)
+    Image.fromarray(np.asarray(lamp.convert("L")).astype(np.uint16) * 9).save(mixed / "grey16.png")
+    Image.new("RGB", (1, 1)).save(mixed / "pixel.png")
+    Image.new("1", (10000, 6000), 1).save(mixed / "sixty megapixels.png")
+    whole = (mixed / "good.png").read_bytes()
+    (mixed / "text.jpg").write_bytes(b"no picture")
     (mixed / "empty.png").write_bytes(b"")
-    assert main(["predict", str(mixed), "--support", str(support), "-o", str(tmp_path / "out")]) == 1
+    (mixed / "cut.png").write_bytes(whole[: len(whole) // 2])
+    (mixed / "two\nlines.png").write_bytes(whole)
+    out = tmp_path / "out"
+    assert main(["predict", str(mixed), "--support", str(support), "-o", str(out), "--draw", "--format", "coco"]) == 1
     captured = capsys.readouterr()
-    assert "1 of 3 photos done" in captured.out
-    assert "broken.jpg" in captured.err and "empty.png" in captured.err
+    assert "6 done" in captured.out and "4 failed" in captured.out
+    failed = [line for line in captured.err.splitlines() if line.startswith("failed: ")]
+    assert len(failed) == 4
+    assert all(name in captured.err for name in ("text.jpg", "empty.png", "cut.png", "two\\nlines.png"))
+    (labels,) = formats.read(out / "predictions.json")
+    sizes = {Path(image.file).name: (image.width, image.height) for image in labels.images}
+    assert sizes == {
+        **dict.fromkeys(("good.png", "print.jpg", "grey16.png"), (320, 320)),
+        "turned.png": (320, 200),
+        "pixel.png": (1, 1),
+        "sixty megapixels.png": (10000, 6000),
+    }
+    drawn = {path.name: Image.open(path).size for path in (out / "drawn").rglob("*.jpg")}
+    assert len(drawn) == 6 and drawn["turned.png.jpg"] == (320, 200)
+    assert max(drawn["sixty megapixels.png.jpg"]) <= 2000
+    assert not temporary(out)
+
+
+def test_photos_of_one_name_in_two_folders_have_pictures_each(model, folder, support, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for place in ("a", "b", "b/c"):
+        Path(place).mkdir()
+        for suffix in ("png", "jpg"):
+            Image.open(folder / "1001.png").convert("RGB").save(f"{place}/same.{suffix}")
+    os.mkdir("here")
+    monkeypatch.chdir("here")
+    assert main(["predict", "../a", "../b", "--support", str(support), "--draw", "-o", "out"]) == 0
+    assert len(list(Path("out/drawn").rglob("*.jpg"))) == 6
+    # the pictures themselves are not taken for photos
+    assert main(["predict", "..", "--support", str(support), "-o", "out"]) == 0
+    with open("out/predictions.csv", newline="") as file:
+        assert len({row["image"] for row in csv.DictReader(file)}) == 6
+
+
+# --- videos --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clip(tmp_path) -> Path:
+    frames = (draw_lamp((100.0 - 2 * n, -3.0 * n, 40.0), hue=8, ground=220, seed=1)[0] for n in range(10))
+    write_video(tmp_path / "clip.mp4", frames, fps=12.5)
+    return tmp_path / "clip.mp4"
+
+
+def test_a_video(model, folder, support, clip, tmp_path, capsys):
+    out = tmp_path / "out"
+    photo = str(folder / "1001.png")
+    common = ["predict", str(clip), photo, "--support", str(support), "-o", str(out), "--draw", "--batch", "4"]
+    assert main(common) == 0
+    assert "11 done" in capsys.readouterr().out
+
+    def keypoints() -> dict[str, np.ndarray]:
+        (labels,) = formats.read(out / "predictions.csv")
+        return {image.file: image.objects[0].keypoints for image in labels.images}
+
+    plain = keypoints()
+    assert list(plain) == [*(f"{clip.as_posix()}#{n}" for n in range(10)), photo]
+    from edgecape.supports import read_supports
+
+    poses = model.predict(model.prompt(read_supports(support)), list(read_frames(clip)))
+    np.testing.assert_allclose(plain[f"{clip.as_posix()}#7"], poses[7].keypoints, atol=0.01)
+    (drawn,) = (out / "drawn").rglob("*.mp4")
+    assert len(list(read_frames(drawn))) == 10 and len(list((out / "drawn").rglob("*.jpg"))) == 1
+    assert main([*common, "--smooth", "--skip-existing"]) == 0
+    assert "11 done before" in capsys.readouterr().out
+    steady = keypoints()
+    np.testing.assert_array_equal(steady[photo], plain[photo])
+    np.testing.assert_array_equal(steady[f"{clip.as_posix()}#0"], plain[f"{clip.as_posix()}#0"])
+    before, after = (np.stack(list(found.values())[:10]) for found in (plain, steady))
+    assert (
+        0 < np.linalg.norm(np.diff(after, axis=0), axis=2).sum() < np.linalg.norm(np.diff(before, axis=0), axis=2).sum()
+    )
+    assert not temporary(out)
+
+
+def test_a_damaged_video_is_named_and_the_rest_is_done(model, folder, support, clip, tmp_path, capsys):
+    clip.write_bytes(clip.read_bytes()[:2000])
+    files = [str(clip), str(folder / "1001.png")]
+    assert main(["predict", *files, "--support", str(support), "-o", str(tmp_path / "out"), "--draw"]) == 1
+    captured = capsys.readouterr()
+    assert "1 done" in captured.out and f"failed: video {clip}" in captured.err
+
+
+# --- bad input -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ([], "no photo is given"),
         (["nothing-*.jpg"], "names no photo"),
         (["PHOTO"], "no support"),
         (["PHOTO", "--support", "PHOTO"], "without marks"),
         (["PHOTO", "--support", "PHOTO", "--points", "1;2"], "points are"),
         (["PHOTO", "--support", "gone.json"], "gone.json"),
+        (["PHOTO", "--support", "gone.prompt"], "gone.prompt"),
         (["PHOTO", "--support", "PHOTO", "--points", "1,2", "--format", "doc"], "no format 'doc'"),
+        (["PHOTO", "clip.mp4", "--support", "PHOTO", "--points", "1,2", "--format", "yolo"], "frames of clip.mp4"),
+        (["PHOTO", "--support", "PHOTO", "--points", "1,2", "--smooth"], "for videos"),
+        (["PHOTO", "--support", "PHOTO", "--points", "1,2", "--batch", "0"], "--batch is 0"),
+        (["PHOTO", "--support", "PHOTO", "--points", "1,2", "--boxes", "gone.json"], "gone.json"),
+        (["PHOTO", "--support", "PHOTO", "--points", "1,2", "-o", "clip.mp4"], "is a file"),
+        (["PHOTO", "--support", "PHOTO", "--points", "1,2", "-o", "clip.mp4/below"], "is a file"),
     ],
 )
 def test_bad_input(model, folder, tmp_path, capsys, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "clip.mp4").touch()
     photo = str(folder / "1000.png")
     assert main(["predict", *(photo if word == "PHOTO" else word for word in arguments)]) == 2
     assert message in capsys.readouterr().err
-    assert not (tmp_path / "edgecape-output").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["clip.mp4"]
 
 
-def test_finding_photos(folder, tmp_path):
-    listing = tmp_path / "list.txt"
-    listing.write_text(f"{folder / '1003.png'}\n\n{folder / '1001.png'}\n")
-    assert [path.name for path in find_photos((str(listing),))] == ["1003.png", "1001.png"]
-    assert len(find_photos((str(folder), str(folder / "1000.png")))) == 5
-    assert len(find_photos((str(folder / "100[12].png"),))) == 2
-    with pytest.raises(ImageError, match="names no photo"):
-        find_photos((str(tmp_path / "nothing"),))
+def test_a_folder_that_cannot_be_written_to(model, folder, support, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # as for anybody but root
+    arguments = ["predict", str(folder), "--support", str(support), "-o", str(tmp_path / "new" / "out")]
+    assert main(arguments) == 2
+    assert f"nothing can be written to {tmp_path};" in capsys.readouterr().err
+
+
+def test_a_folder_in_the_way(model, folder, support, tmp_path, capsys):
+    (tmp_path / "out" / "journal.jsonl").mkdir(parents=True)
+    assert main(["predict", str(folder), "--support", str(support), "-o", str(tmp_path / "out")]) == 2
+    assert "journal.jsonl cannot be written" in capsys.readouterr().err

@@ -18,7 +18,7 @@ from edgecape.evaluation.protocol import distances, evaluate, plain_crop, proces
 
 from dots import dots, store
 
-METHODS = {"copy": copy_support, "match": nearest_feature()}
+METHODS = {"copy": copy_support, "match": nearest_feature(centred=False)}
 
 
 def constant(x: float, y: float):

@@ -125,7 +125,7 @@ def test_invisible_keypoints_are_silent(changes):
     episode.visible[:, :, 2] = False
     episode.visible[:, 1, 4] = False
     moved = episode._replace(coordinates=episode.coordinates.clone(), prior=episode.prior.clone())
-    moved.coordinates[:, :, 2] = 0.9 * torch.rand(2)
+    moved.coordinates[:, :, 2] = torch.tensor([0.9, 0.05])
     moved.coordinates[:, 1, 4] = torch.tensor([0.1, 7.0])
     moved.prior[:, 2] = moved.prior[:, :, 2] = 1 - episode.prior[:, 2]
     output = run(changes, episode)

@@ -10,7 +10,7 @@ import torch
 
 from edgecape.model.network import Output, PoseGraph
 from edgecape.model.proposals import Proposals
-from edgecape.training.losses import adjacency_loss, mean_distance, offset_loss
+from edgecape.training.losses import adjacency_loss, mean_distance, offset_loss, similarity_loss
 from edgecape.weights.official import DEAD_KEYS, key_table
 
 import golden
@@ -39,6 +39,24 @@ def test_offset_loss_has_a_term_per_guess():
         "l1_loss_layer0": 1.0,
         "l1_loss_layer1": 0.5,
     }
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "cells"),
+    [
+        (2.5 / 6, 1.5 / 4, {8: 1.0}),  # the centre of row 1, column 2 of 4 × 6 cells
+        (3.0 / 6, 1.5 / 4, {8: 0.5, 9: 0.5}),  # between two columns
+        (2.75 / 6, 1.75 / 4, {8: 0.5625, 9: 0.1875, 14: 0.1875, 15: 0.0625}),
+        (0.0, 0.0, {0: 1.0}),  # at the border there is one cell only
+    ],
+)
+def test_similarity_loss_wants_the_mass_at_the_truth(x, y, cells):
+    logits = torch.randn(2, 2, 4, 6, generator=torch.Generator().manual_seed(0))
+    target, weight = torch.zeros(2, 2, 2), torch.tensor([[False, True], [False, False]])
+    target[0, 1] = torch.tensor([x, y])
+    surprise = -logits[0, 1].flatten().log_softmax(0)
+    expected = sum(share * surprise[cell].item() for cell, share in cells.items())
+    assert similarity_loss(logits, target, weight).item() == pytest.approx(expected / 2, rel=1e-5)  # two samples
 
 
 # --- parity ----------------------------------------------------------------------------------------------------------

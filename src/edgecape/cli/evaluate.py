@@ -73,6 +73,7 @@ def evaluate(
 
     from edgecape.data.coco import read_coco
     from edgecape.data.dataset import coverage, usable
+    from edgecape.errors import DataError
     from edgecape.evaluation.episodes import pairs, protocol_episodes, restrict
     from edgecape.evaluation.protocol import processes
     from edgecape.evaluation.published import published_metrics
@@ -88,8 +89,11 @@ def evaluate(
         _check_images(dataset, allowed)
     official, notes = protocol_episodes(dataset, shots, episodes)
     chosen = restrict(official, allowed)  # some of the official pairs, never others
-    stands_on = f"{len(pairs(chosen))} of {len(pairs(official))} pairs, {coverage(dataset, allowed)} of {dataset.name}"
-    groupings = _groupings(dataset, groups, train_annotations)
+    part = f"{len(pairs(chosen))} of {len(pairs(official))} pairs ({episodes} episodes per category)"
+    stands_on = f"{part}, {coverage(dataset, allowed)} of {dataset.name}"
+    if not chosen:
+        raise DataError(f"nothing can be evaluated: {stands_on}")
+    members = _groups(dataset, groups, train_annotations)
     methods, more_notes = _methods(model, layers, baselines, cache)
     results = _measure(dataset, chosen, methods, console)
     report = Report(
@@ -97,10 +101,7 @@ def evaluate(
         shots=shots,
         stands_on=stands_on,
         notes=(*dataset.notes, *notes, *more_notes),
-        rows={
-            grouping: {name: summarise(result, members, thresholds) for name, result in results.items()}
-            for grouping, members in groupings.items()
-        },
+        rows={name: summarise(result, members, thresholds) for name, result in results.items()},
         published=published_metrics(dataset.name, shots),
     )
     _print(report, console)
@@ -139,20 +140,19 @@ def _check_images(dataset: Dataset, allowed: frozenset[int]) -> None:
         )
 
 
-def _groupings(dataset: Dataset, groups: tuple[str, ...], train: Path | None) -> dict[str, Mapping[str, list[int]]]:
+def _groups(dataset: Dataset, chosen: tuple[str, ...], train: Path | None) -> dict[str, list[int]]:
     from edgecape.data.coco import read_coco
-    from edgecape.evaluation import groups as grouping
+    from edgecape.evaluation import groups
 
-    found: dict[str, Mapping[str, list[int]]] = {"all": grouping.everything(dataset)}
-    if groups:
-        found["group"] = grouping.chosen_supercategories(dataset, groups)
+    found = groups.everything(dataset)
+    if chosen:
+        found |= groups.chosen_supercategories(dataset, chosen)
     if train:
-        found["definition"] = grouping.known_and_new(dataset, read_coco(train, train.parent))
-    by_super = grouping.each_supercategory(dataset)
+        found |= groups.known_and_new(dataset, read_coco(train, train.parent))
+    by_super = groups.each_supercategory(dataset)
     if len(by_super) > 1:
-        found["supercategory"] = by_super
-    found["category"] = grouping.each_category(dataset)
-    return found
+        found |= by_super
+    return found | groups.each_category(dataset)
 
 
 def _methods(
@@ -166,11 +166,13 @@ def _methods(
     from edgecape.model.settings import BackboneSettings
     from edgecape.weights.backbone import load_backbone
 
+    if not layers:
+        raise SettingsError("matching needs at least one layer of the backbone; --layers -1 is the last")
     if model == "none":
         if not with_baselines:
             raise SettingsError("there is nothing to measure: neither a model nor baselines")
         backbone, fingerprint = load_backbone(BackboneSettings(layers=layers))
-        return {FeatureStore(backbone, fingerprint, cache): baselines(backbone)}, []
+        return {FeatureStore(backbone.to(processes().device), fingerprint, cache): baselines(backbone)}, []
 
     from edgecape.predictor import EdgeCape
 
@@ -228,24 +230,25 @@ def _measure(
 def _print(report: Report, console: Console) -> None:
     from rich.table import Table
 
+    from edgecape.evaluation.groups import CATEGORY
     from edgecape.evaluation.published import NOTE
 
     table = Table(title=f"{report.dataset}, {report.shots}-shot", title_justify="left", title_style="bold")
-    metrics = [name for name in next(iter(report.rows["all"].values()))[0].mean if name != "EPE"]
+    metrics = [name for name in next(iter(report.rows.values()))[0].mean if name != "EPE"]
     table.add_column("")
     for metric in metrics:
         table.add_column(metric, justify="right", no_wrap=True)
-    for grouping, methods in report.rows.items():
-        if grouping == "category":
+    for rows in zip(*report.rows.values(), strict=True):  # of one group, by every method
+        group, number = rows[0].group, rows[0].categories
+        if group.startswith(CATEGORY):
             continue  # in the files only
-        for rows in zip(*methods.values(), strict=True):  # of one group, by every method
-            number = rows[0].categories
-            of = f"{rows[0].group}: {number} {'category' if number == 1 else 'categories'}, {rows[0].pairs} pairs"
-            table.add_section()
-            table.add_row(of, style="bold")
-            for method, row in zip(methods, rows, strict=True):
-                table.add_row(f"  {method}", *(_number(row, metric) for metric in metrics))
-        if grouping == "all":
+        table.add_section()
+        table.add_row(
+            f"{group}: {number} {'category' if number == 1 else 'categories'}, {rows[0].pairs} pairs", style="bold"
+        )
+        for method, row in zip(report.rows, rows, strict=True):
+            table.add_row(f"  {method}", *(_number(row, metric) for metric in metrics))
+        if group == "all":
             for method, values in report.published.items():
                 shown = (f"{100 * values[metric]:.1f}" if metric in values else "" for metric in metrics)
                 table.add_row(f"  {method} (published)", *shown, style="dim")

@@ -2,116 +2,201 @@
 
 from __future__ import annotations
 
-import glob
+import os
 import sys
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
-from tyro.conf import Positional, UseAppendAction, arg
+from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from edgecape.boxes import Boxes
+    from edgecape.journal import Entry, Journal
+    from edgecape.predictor import EdgeCape
+    from edgecape.types import Prompt, Support
 
 SOME_FAILED = 1
+Flag = Annotated[bool, FlagCreatePairsOff]
 
 
 def predict(
-    queries: Positional[Annotated[tuple[str, ...], arg(metavar="PHOTO|FOLDER|GLOB|LIST.txt")]],
+    queries: Positional[Annotated[tuple[str, ...], arg(metavar="PHOTO|FOLDER|GLOB|LIST.txt|VIDEO")]],
     support: UseAppendAction[tuple[Path, ...]] = (),
     points: str | None = None,
     edges: str | None = None,
     output: Annotated[Path, arg(aliases=("-o",))] = Path("edgecape-output"),
     format: str = "csv",
-    draw: bool = False,
+    draw: Flag = False,
+    boxes: Path | None = None,
+    skip_existing: Flag = False,
+    smooth: Flag = False,
+    save_prompt: Path | None = None,
     model: str | None = None,
     batch: int = 8,
 ) -> int:
-    """Find the keypoints of one or a few marked photos on other photos of that kind of object.
+    """Find the keypoints of one or a few marked photos on other photos of that kind of object, or on videos.
 
     Example: edgecape predict photos/ --support cow.json -o out --format coco --draw
+
     Example: edgecape predict b.jpg c.jpg --support a.jpg --points "120,80 64,200 30,90" --edges "0-1 1-2"
 
-    Exit code: 0 all photos were done, 1 some could not be read (they are named), 2 bad input.
+    Example: edgecape predict clip.mp4 --support cow.json -o out --smooth --draw
+
+    Every finished photo is kept at once, in journal.jsonl of the output folder. After a crash or Ctrl-C, the same
+    command with --skip-existing goes on from there; after a finished run it does what is new, or writes another format.
+
+    Exit code: 0 all was done, 1 some photos could not be done (they are named), 2 bad input.
 
     Args:
-        queries: Photos, folders, patterns, or a text file with a photo per line.
+        queries: Photos, folders of photos, patterns, text files with a photo per line, or videos (mp4, avi, mov, mkv,
+            webm), whose frames are called clip.mp4#0, clip.mp4#1, …
         support: A marked photo: our small JSON, COCO, LabelMe or another label file, a saved .prompt, or a photo with
             --points; repeat it for several shots.
         points: Keypoints "x,y x,y …" of a support given as a photo.
         edges: Skeleton "0-1 1-2 …" of a support given as a photo; all connected if not given.
         output: Folder for the results.
         format: Of the results: csv, coco, coco-results, cvat, deeplabcut, labelme, labelstudio, sleap, yolo.
-        draw: Also write every photo with its keypoints drawn on it.
+        draw: Also draw the keypoints on every photo and video, in the folder "drawn" of the output folder.
+        boxes: Label file (COCO, also of boxes only, or another format) with the objects to look at, by photo; the
+            whole photo is looked at if not given.
+        skip_existing: Keep what an earlier run with this output folder found.
+        smooth: Steady the keypoints in videos (One-Euro filter); they trail by 2 % of the box side at most.
+        save_prompt: Also save what was learned of the support, to be used as --support FILE.prompt without the photos.
         model: A model folder, hub id or official checkpoint; the default model if not given.
         batch: Photos per forward pass.
     """
-    from rich.progress import Progress
+    from edgecape import results
+    from edgecape.batch import find_queries
+    from edgecape.boxes import read_boxes
+    from edgecape.errors import AnnotationError, SettingsError
+    from edgecape.video import is_video
 
-    from edgecape import formats
-    from edgecape.drawing import draw_pose, save_picture
-    from edgecape.errors import AnnotationError, EdgeCapeError
-    from edgecape.images import image_size
+    found = find_queries(queries, output)
+    results.check_format(format, found)
+    check_folder(output)
+    if batch < 1:
+        raise SettingsError(f"--batch is {batch}; give 1 or more")
+    if smooth and not any(is_video(path) for path in found):
+        raise SettingsError("--smooth is for videos, and there is none; leave it out or name a video")
+    if not support:
+        raise AnnotationError("no support is given; show the model a marked photo with --support")
+    saved = len(support) == 1 and support[0].suffix == ".prompt"
+    shots = [] if saved else [shot for path in support for shot in read_support(path, points, edges)]
+    looked_at = None if boxes is None else read_boxes(boxes)
+
+    print("loading the model …", flush=True)
+    from edgecape.journal import Journal
     from edgecape.predictor import EdgeCape
     from edgecape.types import Prompt
 
-    if format not in formats.WRITERS:
-        raise AnnotationError(f"there is no format '{format}'; there are {', '.join(formats.WRITERS)}")
-    photos = find_photos(queries)
-    if not support:
-        raise AnnotationError("no support is given; show the model a marked photo with --support")
     estimator = EdgeCape.from_pretrained(model)
-    if len(support) == 1 and support[0].suffix == ".prompt":
-        prompt = Prompt.load(support[0])
-    else:
-        prompt = estimator.prompt([shot for path in support for shot in _supports(path, points, edges)])
-    done, failed = [], []
-    with Progress(transient=True) as progress:
-        task = progress.add_task("predicting", total=len(photos))
-        found = estimator.predict(prompt, iter(photos), batch=batch, errors="return")
-        for number, (photo, pose) in enumerate(zip(photos, found, strict=True)):
-            if isinstance(pose, EdgeCapeError):
-                failed.append(str(pose))
-            else:
-                done.append((photo, pose))
-                if draw:
-                    picture = draw_pose(photo, pose)
-                    save_picture(output / "drawn" / f"{number:06d}_{photo.stem}.jpg", picture)
-            progress.advance(task)
-    if done:
-        files = [str(photo) for photo, _ in done]
-        sizes = [image_size(photo) for photo, _ in done]
-        labels = formats.from_poses([pose for _, pose in done], files, sizes)
-        target = output / f"predictions{_suffix(format)}"
-        formats.write(target, labels, format)
-        mean = sum(float(pose.scores.mean()) for _, pose in done) / len(done)
-        print(f"{len(done)} of {len(photos)} photos done, mean score {mean:.2f}: {target}")
+    prompt = Prompt.load(support[0]) if saved else estimator.prompt(shots)
+    if save_prompt is not None:
+        prompt.save(save_prompt)
+    digest = "" if looked_at is None else looked_at.digest
+    with Journal(output / "journal.jsonl", prompt, digest, resume=skip_existing) as journal:
+        try:
+            summary, failed = _predict_all(estimator, prompt, found, journal, looked_at, batch)
+        except KeyboardInterrupt:
+            print("what was found is kept; the same command with --skip-existing goes on from there", file=sys.stderr)
+            raise
+        entries = list(journal)
+    if smooth:
+        entries = results.smooth_videos(entries)
+    if any(entry.poses for entry in entries):
+        summary += f"\n  results  {_write(output, entries, format)}"
+    if draw:
+        failed += _draw_all(output, entries, keep=skip_existing)
+        summary += f"\n  drawn    {output / results.DRAWN}"
+    print(summary + _doubtful(entries))
     for message in failed:
-        print(f"skipped: {message}", file=sys.stderr)
+        print(f"failed: {message}", file=sys.stderr)
     return SOME_FAILED if failed else 0
 
 
-def find_photos(queries: tuple[str, ...]) -> list[Path]:
-    """Photos named by files, folders, patterns and lists, in that order, each once."""
-    from edgecape.errors import ImageError
-    from edgecape.images import SUFFIXES
+def _predict_all(
+    estimator: EdgeCape, prompt: Prompt, queries: list[Path], journal: Journal, boxes: Boxes | None, batch: int
+) -> tuple[str, list[str]]:
+    """A line that says what happened, and messages of what could not be done."""
+    from edgecape.batch import count, run
+    from edgecape.errors import EdgeCapeError
 
-    found: list[Path] = []
-    for query in queries:
-        path = Path(query)
-        if path.is_dir():
-            members = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES)
-        elif path.suffix == ".txt" and path.is_file():
-            lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
-            members = [path.parent / line for line in lines if line]
-        elif path.exists():
-            members = [path]
-        else:
-            members = [Path(match) for match in sorted(glob.glob(query, recursive=True))]
-        if not members:
-            raise ImageError(f"'{query}' names no photo; give files, folders, patterns or a .txt list")
-        found += members
-    return list(dict.fromkeys(found))
+    done, before, failed = 0, 0, []
+    start = time.perf_counter()
+    with _progress() as progress:
+        task = progress.add_task("predicting", total=count(queries))
+        for outcome in run(estimator, prompt, queries, journal, boxes, batch):
+            if isinstance(outcome, EdgeCapeError):
+                failed.append(str(outcome))
+            elif outcome is None:
+                before += 1
+            else:
+                done += 1
+            progress.advance(task)
+    rate = done / (time.perf_counter() - start)
+    return f"{done} done ({rate:.1f} per second), {before} done before, {len(failed)} failed", failed
 
 
-def _supports(path: Path, points: str | None, edges: str | None) -> list:
+def _write(output: Path, entries: list[Entry], format: str) -> Path:
+    from edgecape.errors import EdgeCapeError
+    from edgecape.results import write_results
+
+    try:
+        return write_results(output, entries, format)
+    except EdgeCapeError as error:
+        hint = "what was found is kept: the same command with --skip-existing, and perhaps another --format, writes it"
+        raise type(error)(f"{error} ({hint})") from error
+
+
+def _draw_all(output: Path, entries: list[Entry], keep: bool) -> list[str]:
+    """Messages of what could not be drawn."""
+    from edgecape.errors import EdgeCapeError
+    from edgecape.results import by_source, draw_source
+
+    failed = []
+    with _progress() as progress:
+        for source, members in progress.track(by_source(entries).items(), description="drawing"):
+            try:
+                draw_source(output, source, members, keep)
+            except EdgeCapeError as error:
+                failed.append(str(error))
+    return failed
+
+
+def _progress() -> Progress:
+    """A bar that goes when it is done; none where nobody watches."""
+    from rich.progress import MofNCompleteColumn, Progress
+
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
+    return Progress(*columns, transient=True, disable=not sys.stdout.isatty())
+
+
+def _doubtful(entries: list[Entry], number: int = 3) -> str:
+    """The least certain results, for a person to look at first."""
+    scores = {entry.file: min(float(pose.scores.mean()) for pose in entry.poses) for entry in entries if entry.poses}
+    if len(scores) <= number:
+        return ""
+    lowest = sorted(scores, key=lambda file: scores[file])[:number]
+    mean = sum(scores.values()) / len(scores)
+    return f"\n  scores   {mean:.2f} on average; look first at " + ", ".join(f"{f} ({scores[f]:.2f})" for f in lowest)
+
+
+def check_folder(output: Path) -> None:
+    """That results can be written there: found out before the work, and without making the folder."""
+    from edgecape.errors import DataError
+
+    there = next(path for path in (output.absolute(), *output.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise DataError(f"{there} is a file; give a folder for the results with -o")
+    if not os.access(there, os.W_OK):
+        raise DataError(f"nothing can be written to {there}; choose another folder with -o")
+
+
+def read_support(path: Path, points: str | None, edges: str | None) -> list[Support]:
     from edgecape.errors import AnnotationError
     from edgecape.images import SUFFIXES
     from edgecape.supports import read_supports
@@ -127,12 +212,6 @@ def _supports(path: Path, points: str | None, edges: str | None) -> list:
     except ValueError:
         raise AnnotationError(f'points are "x,y x,y …" and edges "0-1 1-2 …", got {points!r} and {edges!r}') from None
     return [Support(path, keypoints, skeleton)]
-
-
-def _suffix(format: str) -> str:
-    """Of a results file; formats that write a folder have none."""
-    suffixes = {"csv": ".csv", "deeplabcut": ".csv", "labelme": "", "yolo": "", "sleap": ".slp"}
-    return suffixes.get(format, ".json")
 
 
 def main(arguments: list[str]) -> int:

@@ -57,6 +57,10 @@ def train(options: Train) -> int:
     start = None if options.start is None else load_model(options.start).head
     dataset = read_coco(options.data, options.images)
     validation = None if options.val is None else read_coco(options.val, options.images)
+    for data in filter(None, (dataset, validation)):
+        print(f"{data.name}: {len(data.categories)} categories, {len(data.instances)} objects")
+        for note in data.notes:
+            print(f"  {note}")
     backbone, fingerprint = load_backbone(settings.network.backbone)
     if backbone.channels != settings.network.channels:
         raise SettingsError(

@@ -1,4 +1,4 @@
-"""Groups of categories that are reported apart."""
+"""Groups of categories that are reported apart: name → indices of categories."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from edgecape.data.dataset import Dataset
 from edgecape.data.episodes import definition_of
 from edgecape.errors import DataError
 
+CATEGORY, SUPERCATEGORY = "category ", "supercategory "  # prefixes of names: MP-100 has "face" as both
+
 
 def everything(dataset: Dataset) -> dict[str, list[int]]:
     return {"all": list(range(len(dataset.categories)))}
@@ -16,9 +18,8 @@ def everything(dataset: Dataset) -> dict[str, list[int]]:
 def each_category(dataset: Dataset) -> dict[str, list[int]]:
     groups: dict[str, list[int]] = {}
     for index, category in enumerate(dataset.categories):
-        # two MP-100 categories are called face
-        name = category.name if category.name not in groups else f"{category.name} ({category.id})"
-        groups[name] = [index]
+        name = CATEGORY + category.name
+        groups[f"{name} ({category.id})" if name in groups else name] = [index]  # MP-100 has two called face
     return groups
 
 
@@ -26,7 +27,7 @@ def each_supercategory(dataset: Dataset) -> dict[str, list[int]]:
     groups: dict[str, list[int]] = {}
     for index, category in enumerate(dataset.categories):
         if category.supercategory:
-            groups.setdefault(category.supercategory, []).append(index)
+            groups.setdefault(SUPERCATEGORY + category.supercategory, []).append(index)
     return groups
 
 
@@ -38,13 +39,12 @@ def chosen_supercategories(dataset: Dataset, definitions: Sequence[str]) -> dict
         name, _, members = definition.partition("=")
         groups[name] = []
         for member in (members or name).split(","):
-            if member not in by_super:
-                known = ", ".join(by_super) or "none"
+            if SUPERCATEGORY + member not in by_super:
+                known = ", ".join(by_super).replace(SUPERCATEGORY, "") or "none"
                 raise DataError(f"group '{definition}' names supercategory '{member}'; {dataset.name} has {known}")
-            groups[name] += by_super[member]
+            groups[name] += by_super[SUPERCATEGORY + member]
     taken = {index for members in groups.values() for index in members}
-    rest = [index for index in range(len(dataset.categories)) if index not in taken]
-    return {**groups, "rest": rest} if rest else groups
+    return {**groups, "rest": [index for index in range(len(dataset.categories)) if index not in taken]}
 
 
 def known_and_new(dataset: Dataset, train: Dataset) -> dict[str, list[int]]:

@@ -21,8 +21,11 @@ AUC_THRESHOLDS = np.arange(20) / 20  # 0, .05, …, .95: nothing is below 0, so 
 def pck(distance: Floats, thresholds: ArrayLike) -> Floats:
     """Distances (P, K) → share of each pair's keypoints strictly below each threshold, (P, T)."""
     counted = np.maximum((~np.isnan(distance)).sum(axis=1), 1)
-    below = [(distance < threshold).sum(axis=1) / counted for threshold in np.asarray(thresholds, dtype=np.float64)]
-    return np.stack(below, axis=1)
+    limits = np.asarray(thresholds, dtype=np.float64)
+    shares = np.empty((len(distance), len(limits)))
+    for column, limit in enumerate(limits):
+        shares[:, column] = (distance < limit).sum(axis=1) / counted
+    return shares
 
 
 def mean_distance(distance: Floats) -> Floats:

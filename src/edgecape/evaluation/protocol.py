@@ -79,10 +79,10 @@ def evaluate(
     whole = {name: np.concatenate(gather_object([np.concatenate(values)])) for name, values in found.items()}
     table = np.array(pairs(episodes), dtype=np.int64)
     queries = [dataset.instances[index] for index in table[:, -1]]
-    category = np.array([query.category for query in queries], dtype=np.int64)
+    owner = np.array([query.category for query in queries], dtype=np.int64)
     scale = np.array([max(query.box[2:]) for query in queries], dtype=np.float64)
     names = tuple(category.name for category in dataset.categories)
-    return {name: Result(dataset.name, names, category, table, values, scale) for name, values in whole.items()}
+    return {name: Result(dataset.name, names, owner, table, values, scale) for name, values in whole.items()}
 
 
 class _Features:
@@ -125,7 +125,7 @@ def _run(
     to_photo = [inverse(features.crops[query.index].view.transform) for query in queries]
     out: dict[str, Floats] = {}
     for name, localise in localisers.items():
-        points = localise(*task).double().cpu().numpy() * frame
+        points = localise(*task).cpu().double().numpy() * frame
         if not np.isfinite(points[:, usable]).all():  # would pass for keypoints that do not count
             raise WeightsError(f"{name} gave coordinates that are not numbers; its weights are damaged or diverged")
         out[name] = np.stack(

@@ -18,7 +18,7 @@ class Report:
     shots: int
     stands_on: str  # how much of the data set
     notes: tuple[str, ...]
-    rows: Mapping[str, Mapping[str, list[Row]]]  # kind of grouping → method → groups
+    rows: Mapping[str, list[Row]]  # method → a row per group
     published: Mapping[str, Mapping[str, float]]  # method → metrics
 
     def to_dict(self) -> dict[str, Any]:
@@ -30,23 +30,16 @@ class Report:
     def write_csv(self, path: str | os.PathLike[str]) -> None:
         """One line per method and group; each metric with the ends of its 95 % interval."""
         lines = [
-            {
-                "grouping": grouping,
-                "group": row.group,
-                "method": method,
-                "categories": row.categories,
-                "pairs": row.pairs,
+            {"group": row.group, "method": method, "categories": row.categories, "pairs": row.pairs}
+            | {
+                f"{metric}{end}": values[metric]
+                for metric in row.mean
+                for end, values in (("", row.mean), (" low", row.low), (" high", row.high))
             }
-            | {f"{metric}{end}": values[metric] for metric in row.mean for end, values in ends(row).items()}
-            for grouping, methods in self.rows.items()
-            for method, rows in methods.items()
+            for method, rows in self.rows.items()
             for row in rows
         ]
         with atomic_write(path, newline="") as file:
             writer = csv.DictWriter(file, fieldnames=list(lines[0]))
             writer.writeheader()
             writer.writerows(lines)
-
-
-def ends(row: Row) -> dict[str, dict[str, float]]:
-    return {"": row.mean, " low": row.low, " high": row.high}

@@ -123,8 +123,8 @@ def small() -> TrainSettings:
         network=NetworkSettings(channels=768, dropout=0.0, backbone=BackboneSettings(layers=(11, 12))),
         phases=(
             replace(PHASES["base"], epochs=12, self_supervised=0.3, **common),  # type: ignore[arg-type]
-            replace(PHASES["graph"], epochs=6, self_supervised=0.5, graph_learning_rate=10.0, **common),  # type: ignore[arg-type]
-            replace(PHASES["bias"], epochs=5, self_supervised=0.5, graph_loss="off", **common),  # type: ignore[arg-type]
+            replace(PHASES["graph"], epochs=3, self_supervised=0.5, graph_learning_rate=10.0, **common),  # type: ignore[arg-type]
+            replace(PHASES["bias"], epochs=3, self_supervised=0.5, graph_loss="off", **common),  # type: ignore[arg-type]
         ),
         episodes=EpisodeSettings(
             balance="definition",
