@@ -131,3 +131,17 @@ def test_a_random_graph_is_connected():
         A = random_graph(rng.random((K, 2)), rng)
         reached = torch.linalg.matrix_power(A + torch.eye(K), K) > 0
         assert reached.all() and torch.equal(A, A.T) and not A.diagonal().any()
+
+
+def test_a_mirrored_view_swaps_left_and_right(dataset):
+    """Only with a declared symmetry; the mirrored keypoint is where its partner's label lies."""
+    pairs = ((0, 1), (5, 6))
+    symmetric = Dataset("lamps", tuple(replace(c, symmetry=pairs) for c in dataset.categories), dataset.instances)
+    by_photo = {instance.image: instance for instance in dataset.instances}
+    always = AugmentSettings(flip_probability=1.0)
+    plain, mirrored = (sampler(data, augment=always).draw(0, 0, 0) for data in (dataset, symmetric))
+    assert not plain.query.view.mirrored and mirrored.query.view.mirrored
+    label = by_photo[mirrored.query.image].keypoints
+    pixels = apply(inverse(mirrored.query.view.transform), mirrored.target.astype(np.float64) * 112)
+    np.testing.assert_allclose(pixels, label[[1, 0, 2, 3, 4, 6, 5]], atol=0.05)
+    assert mirrored.query.view.transform[0, 0] * plain.query.view.transform[0, 0] < 0

@@ -35,8 +35,13 @@ def tiny_backbone(settings: BackboneSettings, state=None) -> tuple[Backbone, str
     return Backbone(config, replace(settings, image_size=(56, 56))).eval(), "tiny"
 
 
+@pytest.fixture(scope="module")
+def lamps(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return toy.write_lamps(tmp_path_factory.mktemp("lamps"), 8, ("lamp", "light"))
+
+
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, lamps: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data set in the usual layout, and a model called "default"."""
 
     def from_pretrained(source=None, device=None) -> EdgeCape:
@@ -46,10 +51,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("edgecape.weights.backbone.load_backbone", tiny_backbone)
     monkeypatch.setattr(EdgeCape, "from_pretrained", from_pretrained)
     data = tmp_path / "data"
-    toy.write_lamps(data / "images", 8, ("lamp", "light"))
+    shutil.copytree(lamps.parent, data / "images")
     (data / "annotations").mkdir()
     for name in ("mp100_split1_test", "mp100_split1_val"):
-        shutil.copy(data / "images/lamps.json", data / f"annotations/{name}.json")
+        shutil.copy(lamps, data / f"annotations/{name}.json")
     monkeypatch.setenv("COLUMNS", "200")
     return data
 

@@ -18,6 +18,7 @@ def demo(
     """Find keypoints on bundled pictures, or on pictures of yours, and draw what happened.
 
     Example: edgecape demo
+
     Example: edgecape demo --support cow.json --query cow2.jpg cow3.jpg
 
     Args:

@@ -239,23 +239,40 @@ def read_categories(file: CocoFile, edge_base: EdgeBase) -> tuple[list[Category]
                 edges=tuple(once),
                 names=tuple(str(name) for name in names) if names else None,
                 supercategory=str(entry["supercategory"]) if entry.get("supercategory") else None,
+                symmetry=_symmetry(entry, skeleton.K, decision.base, file.path),
                 file_base=decision.base if skeleton.edges else None,
             )
         )
     return categories, notes + _base_notes(skeletons, decisions, ours and stated == "auto")
 
 
+def _symmetry(category: Entry, K: int, base: int, path: Path) -> tuple[tuple[int, int], ...]:
+    """Pairs of left and right keypoints, if the category declares them; counted like its edges."""
+    pairs = tuple((i - base, j - base) for i, j in _pairs(category, "symmetry", path))
+    once = {index for pair in pairs for index in pair}
+    if len(once) != 2 * len(pairs) or not once <= set(range(K)):
+        raise DataError(
+            f"{path}: the symmetry of category {category['name']!r} must pair each of its {K} keypoints at most once, "
+            f"counted from {base} like its edges"
+        )
+    return pairs
+
+
 def _edges(category: Entry, path: Path) -> tuple[tuple[int, int], ...]:
-    skeleton = category.get("skeleton") or []
-    sound = isinstance(skeleton, list) and all(
-        isinstance(edge, list) and len(edge) == 2 and all(isinstance(index, int) for index in edge) for edge in skeleton
+    return _pairs(category, "skeleton", path)
+
+
+def _pairs(category: Entry, key: str, path: Path) -> tuple[tuple[int, int], ...]:
+    pairs = category.get(key) or []
+    sound = isinstance(pairs, list) and all(
+        isinstance(pair, list) and len(pair) == 2 and all(isinstance(index, int) for index in pair) for pair in pairs
     )
     if not sound:
         raise DataError(
-            f"{path}: the skeleton of category {category['name']!r} is {str(skeleton)[:60]}; "
+            f"{path}: the {key} of category {category['name']!r} is {str(pairs)[:60]}; "
             "expected a list of pairs of keypoint numbers"
         )
-    return tuple((i, j) for i, j in skeleton)
+    return tuple((i, j) for i, j in pairs)
 
 
 def _stated_base(file: CocoFile) -> EdgeBase:

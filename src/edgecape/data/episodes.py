@@ -126,7 +126,12 @@ class EpisodeSampler:
                 number = (number + 1) % settings.views
         else:
             number = int(rng.integers(2**31))
-        return make_view(instance.box, self.store.size, settings.augment, settings.seed, instance.index, number), number
+        return self._numbered_view(instance, number), number
+
+    def _numbered_view(self, instance: Instance, number: int) -> View:
+        settings, symmetric = self.settings, bool(self.dataset.category_of(instance).symmetry)
+        seed, index = settings.seed, instance.index
+        return make_view(instance.box, self.store.size, settings.augment, seed, index, number, symmetric)
 
     def _annotated(self, rng: np.random.Generator, category: int) -> _Episode:
         chosen = rng.choice(self.members[category], size=self.settings.shots + 1, replace=False)
@@ -139,6 +144,10 @@ class EpisodeSampler:
             ]
         )
         shown = np.stack([instance.visible for instance in instances]) & inside(placed)
+        swapped = mirrored_order(self.dataset.categories[category])
+        for row, view in enumerate(views):
+            if view.mirrored:
+                placed[row], shown[row] = placed[row, swapped], shown[row, swapped]
         prior = graph.adjacency(self.dataset.categories[category].edges, placed.shape[1])
         if rng.random() < self.settings.subset and placed.shape[1] > 4:
             keep = np.sort(rng.permutation(placed.shape[1])[: rng.integers(4, placed.shape[1] + 1)])
@@ -203,10 +212,16 @@ class EpisodeSampler:
 
     def crops(self, view: int) -> list[Crop]:
         """One view of every object in use."""
-        settings, size = self.settings, self.store.size
         instances = [self.dataset.instances[index] for index in np.concatenate(self.members)]
-        views = [make_view(one.box, size, settings.augment, settings.seed, one.index, view) for one in instances]
-        return [Crop(one.image, view, settings.augment) for one, view in zip(instances, views, strict=True)]
+        return [Crop(one.image, self._numbered_view(one, view), self.settings.augment) for one in instances]
+
+
+def mirrored_order(category: Category) -> NDArray[np.int64]:
+    """Which keypoint is seen in the place of each one when the object is mirrored."""
+    order = np.arange(category.K)
+    for left, right in category.symmetry:
+        order[left], order[right] = right, left
+    return order
 
 
 def definition_of(category: Category) -> tuple[object, ...]:

@@ -29,6 +29,7 @@ from edgecape.images import load_image
 from edgecape.model.backbone import Backbone, normalise_pixels
 
 MAGIC = b"EDGEFEA1"
+PIXELS = 2  # raised whenever the same photo and view give other pixels than before
 HEADER = struct.Struct("<8s3II")  # magic, channels, height, width, crc32 of the values
 
 
@@ -58,7 +59,7 @@ class FeatureStore:
         self.backbone, self.batch = backbone, batch
         settings = backbone.settings
         self.size = settings.image_size
-        self.identity = f"{fingerprint}|{settings.layers}|{settings.image_size}"
+        self.identity = f"{PIXELS}|{fingerprint}|{settings.layers}|{settings.image_size}"
         self.folder = None if folder is None else Path(folder)
         self.computed = 0  # backbone passes so far, for the curious and for tests
 

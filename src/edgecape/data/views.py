@@ -7,7 +7,7 @@ to epoch, and are reproducible from one seed. View 0 of the settings `plain` is 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import cv2
 import numpy as np
@@ -40,7 +40,9 @@ class AugmentSettings:
     """Largest relative change of brightness, contrast and saturation."""
     blur_probability: float = 0.2
     occlusion_probability: float = 0.3
-    """A patch of noise over part of the frame."""
+    """A patch of one colour over part of the frame."""
+    flip_probability: float = 0.0
+    """Mirror a view and swap its left and right keypoints; only for categories that declare their symmetry."""
 
 
 PLAIN = AugmentSettings(scale=0.0, rotation=0.0, rotation_probability=0.0)
@@ -52,6 +54,7 @@ class View:
 
     transform: Matrix  # photo pixels → frame pixels
     pixel_seed: tuple[int, ...] | None = None  # None: pixels stay as they are
+    mirrored: bool = False  # left and right keypoints have changed places
 
     def render(self, image: RGB, size: tuple[int, int], settings: AugmentSettings) -> RGB:
         frame = warp(image, self.transform, size)
@@ -65,15 +68,33 @@ class View:
         return (apply(self.transform, points) / (width, height)).astype(np.float32)
 
     def key(self, settings: AugmentSettings) -> str:
-        """What distinguishes this view from others of the same photo, for the feature cache."""
-        pixels = "" if self.pixel_seed is None else f"{self.pixel_seed}{asdict(settings)}"
+        """All that the frame depends on besides the photo, for the feature cache."""
+        changes = (settings.colour, settings.blur_probability, settings.occlusion_probability)
+        pixels = "" if self.pixel_seed is None else f"{self.pixel_seed}{changes}"
         return self.transform.tobytes().hex() + pixels
 
 
 def make_view(
+    box: Box,
+    size: tuple[int, int],
+    settings: AugmentSettings,
+    seed: int,
+    instance: int,
+    number: int,
+    symmetric: bool = False,
+) -> View:
+    """View `number` of an object; symmetric: it may be mirrored, because its left and right keypoints are known."""
+    view = _unmirrored_view(box, size, settings, seed, instance, number)
+    rng = np.random.default_rng((seed, instance, number, 2))
+    if not symmetric or rng.random() >= settings.flip_probability:
+        return view
+    mirror = np.array([[-1.0, 0.0, size[1] - 1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    return View(mirror @ view.transform, view.pixel_seed, mirrored=True)
+
+
+def _unmirrored_view(
     box: Box, size: tuple[int, int], settings: AugmentSettings, seed: int, instance: int, number: int
 ) -> View:
-    """View `number` of an object."""
     rng = np.random.default_rng((seed, instance, number))
     scale = float(np.clip(1 + settings.scale * rng.standard_normal(), 1 - settings.scale, 1 + settings.scale))
     rotation = float(np.clip(settings.rotation * rng.standard_normal(), -2 * settings.rotation, 2 * settings.rotation))
