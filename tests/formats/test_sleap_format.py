@@ -74,6 +74,15 @@ def test_several_skeletons(tmp_path: Path) -> None:
     assert [len(image.objects) for image in cars.images] == [0, 1]
 
 
+def test_half_a_file(tmp_path: Path) -> None:
+    pytest.importorskip("sleap_io")
+    formats.write(tmp_path / "a.slp", cow(), "sleap")
+    content = (tmp_path / "a.slp").read_bytes()
+    (tmp_path / "a.slp").write_bytes(content[: len(content) // 2])
+    with pytest.raises(DataError, match=r"a\.slp is not a SLEAP file"):
+        formats.read(tmp_path / "a.slp")
+
+
 @pytest.mark.parametrize("content", [b"", b"nothing"])
 def test_damaged_files(tmp_path: Path, content: bytes) -> None:
     pytest.importorskip("sleap_io")

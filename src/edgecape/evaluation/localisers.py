@@ -46,13 +46,11 @@ def nearest_feature(channels: slice = slice(None), centred: bool = True, sharpne
         grid = (query.shape[-2], query.shape[-1])
 
         def pooled(image: Tensor, places: Tensor) -> Tensor:
-            """Features (n, C, h, w) under places (n, P, 2) → (n, P, C)."""
+            """Features (n, C, h, w) under places (n or 1, P, 2) → (n, P, C)."""
             return pool(image, pooling_from_coordinates(places, grid, (MAP_CELLS, MAP_CELLS), stride=1.0))
 
         keypoints = pooled(features, coordinates).mean(dim=0)  # (K, C)
-        cells = pooled(
-            query, cell_centres(*grid).expand(len(query), -1, -1)
-        )  # as smooth as what they are compared with
+        cells = pooled(query, cell_centres(*grid)[None])  # (Q, hw, C), as smooth as what they are compared with
         cosine = F.normalize(keypoints, dim=-1) @ F.normalize(cells, dim=-1).transpose(1, 2)  # (Q, K, hw)
         return locate(sharpness * cosine.unflatten(-1, grid)).peak
 
