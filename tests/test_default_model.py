@@ -26,7 +26,7 @@ def model() -> EdgeCape:
 def test_the_files_are_small_and_complete():
     assert (DEFAULT_MODEL / "model.safetensors").stat().st_size < 35e6
     config = json.loads((DEFAULT_MODEL / "config.json").read_text())
-    assert config["settings"]["graph"] == "predicted" and config["settings"]["bias"] == "markov"
+    assert config["settings"]["graph"] == "predicted"
     assert config["calibration"] and config["backbone_fingerprint"]
     card = (DEFAULT_MODEL / "README.md").read_text()
     assert "non-commercial" in card and "@@" not in card
