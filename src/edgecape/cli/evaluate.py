@@ -233,27 +233,28 @@ def _print(report: Report, console: Console) -> None:
     from edgecape.evaluation.groups import CATEGORY
     from edgecape.evaluation.published import NOTE
 
-    table = Table(title=f"{report.dataset}, {report.shots}-shot", title_justify="left", title_style="bold")
+    console.print(f"{report.dataset}, {report.shots}-shot", style="bold")
     metrics = [name for name in next(iter(report.rows.values()))[0].mean if name != "EPE"]
-    table.add_column("")
-    for metric in metrics:
-        table.add_column(metric, justify="right", no_wrap=True)
     for rows in zip(*report.rows.values(), strict=True):  # of one group, by every method
         group, number = rows[0].group, rows[0].categories
         if group.startswith(CATEGORY):
             continue  # in the files only
-        table.add_section()
-        table.add_row(
-            f"{group}: {number} {'category' if number == 1 else 'categories'}, {rows[0].pairs} pairs", style="bold"
-        )
+        kinds = "category" if number == 1 else "categories"
+        title = f"{group}: {number} {kinds}, {rows[0].pairs} pairs"
+        table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))  # fits 80 columns
+        table.add_column("", no_wrap=True, min_width=25)
+        for metric in metrics:
+            table.add_column(metric.replace("PCK@0.", "PCK @."), justify="right", no_wrap=metric == "mPCK@5")
         for method, row in zip(report.rows, rows, strict=True):
-            table.add_row(f"  {method}", *(_number(row, metric) for metric in metrics))
+            table.add_row(method, *(_number(row, metric) for metric in metrics))
         if group == "all":
             for method, values in report.published.items():
                 shown = (f"{100 * values[metric]:.1f}" if metric in values else "" for metric in metrics)
-                table.add_row(f"  {method} (published)", *shown, style="dim")
-    console.print(table)
-    notes = ["PCK, mPCK and AUC in per cent, with 95 % intervals of mPCK@5 for other photos of these categories"]
+                table.add_row(f"{method} (published)", *shown, style="dim")
+        console.print(table)
+    notes = [
+        "PCK, mPCK and AUC in per cent, half of the 95 % interval behind mPCK@5 (for other photos of these categories)"
+    ]
     if report.published:
         notes.append(NOTE)
     for note in (*notes, *report.notes):
@@ -266,7 +267,7 @@ def _number(row: Row, metric: str) -> str:
         return f"{row.mean[metric]:.3f}"
     text = f"{100 * row.mean[metric]:.1f}"
     if metric == "mPCK@5":
-        text += f" [dim]({100 * row.low[metric]:.1f}–{100 * row.high[metric]:.1f})[/dim]"
+        text += f" [dim]±{50 * (row.high[metric] - row.low[metric]):.1f}[/dim]"
     return text
 
 
