@@ -35,7 +35,7 @@ def test_a_cached_crop_is_computed_once_and_equals_a_fresh_one(dataset, tmp_path
     first, second, fresh = cached.get(wanted), cached.get(wanted), online.get(wanted)
     assert torch.equal(first, second) and torch.equal(first, fresh)
     assert cached.computed == len(wanted)
-    assert not list((tmp_path / "cache").rglob("*.tmp"))
+    assert all(path.name[0] != "." for path in (tmp_path / "cache").rglob("*"))  # no temporary file
 
 
 def test_features_are_those_of_the_backbone(dataset):
@@ -111,7 +111,7 @@ def test_two_processes_share_a_cache(dataset, tmp_path):
         assert worker.exitcode == 0
     after = store(tmp_path / "cache")
     assert torch.isfinite(after.get(crops(dataset))).all() and after.computed == 0
-    assert not list((tmp_path / "cache").rglob("*.tmp"))
+    assert all(path.name[0] != "." for path in (tmp_path / "cache").rglob("*"))  # no temporary file
 
 
 def test_what_a_killed_process_leaves_is_not_used(dataset, tmp_path):
@@ -120,7 +120,7 @@ def test_what_a_killed_process_leaves_is_not_used(dataset, tmp_path):
     path = cache.path(crop)
     assert path is not None
     path.parent.mkdir(parents=True)
-    (path.parent / "half.tmp").write_bytes(b"half")
+    (path.parent / ".half.fea").write_bytes(b"half")
     cache.get([crop])
     assert cache.computed == 1
 

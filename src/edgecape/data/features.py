@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from torch import Tensor
 
 from edgecape.data.views import PLAIN, AugmentSettings, View
 from edgecape.errors import DataError
+from edgecape.files import atomic_write
 from edgecape.images import load_image
 from edgecape.model.backbone import Backbone, normalise_pixels
 
@@ -130,14 +130,7 @@ def _read(path: Path) -> NDArray[np.float16] | None:
 
 
 def _write(path: Path, values: NDArray[np.float16]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    content = np.ascontiguousarray(values)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(HEADER.pack(MAGIC, *content.shape, zlib.crc32(content.tobytes())))
-            file.write(content.tobytes())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    content = np.ascontiguousarray(values).tobytes()
+    with atomic_write(path, "wb") as file:
+        file.write(HEADER.pack(MAGIC, *values.shape, zlib.crc32(content)))
+        file.write(content)

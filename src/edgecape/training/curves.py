@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from edgecape.files import atomic_path
+
 
 def draw_curves(entries: list[dict[str, Any]], path: Path) -> None:
     from matplotlib.figure import Figure
@@ -42,6 +44,5 @@ def draw_curves(entries: list[dict[str, Any]], path: Path) -> None:
     above.set_ylabel("loss (smoothed)")
     below.set_ylabel("validation mPCK@5 (%)")
     below.set_xlabel("step" + (f" ({' | '.join(phases)})" if phases else ""))
-    temporary = path.with_name(f".{path.stem}.tmp.png")
-    figure.savefig(temporary, dpi=120)
-    temporary.replace(path)
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, dpi=120)

@@ -198,10 +198,10 @@ class PhaseTrainer:
             if order_epoch != epoch:
                 order, order_epoch = self.sampler.order(stream, self.steps * settings.batch), epoch
             assert order is not None
-            terms, norm = self._step(step, stream, within, order)
+            terms = self._step(step, stream, within, order)
             if leader:
                 speed = (step + 1 - done) * settings.batch / (time.monotonic() - began)
-                self.run.step(self.phase.name, epoch, step, self.total, terms, norm, speed)
+                self.run.step(self.phase.name, epoch, step, self.total, terms, speed)
             last = step + 1 == self.total
             if last or ((step + 1) % self.steps == 0 and (epoch + 1) % settings.validate_every == 0):
                 self._validate(step)
@@ -209,7 +209,7 @@ class PhaseTrainer:
                 self._save(step + 1)
         return self._finish()
 
-    def _step(self, step: int, stream: int, within: int, order: np.ndarray) -> tuple[dict[str, float], float]:
+    def _step(self, step: int, stream: int, within: int, order: np.ndarray) -> dict[str, float]:
         settings, accelerator = self.settings, self.accelerator
         torch.manual_seed(hash((settings.seed, stream, within)) % 2**63)  # dropout: resuming needs no saved state
         share = settings.batch // accelerator.num_processes
@@ -226,14 +226,13 @@ class PhaseTrainer:
             raise EdgeCapeError(f"the loss is {loss.item()} at step {step}; lower the learning rate or clip gradients")
         self.optimiser.zero_grad()
         accelerator.backward(loss)
-        norm = 0.0
         if settings.clip:
-            norm = float(accelerator.clip_grad_norm_(self.objective.parameters(), settings.clip))
+            accelerator.clip_grad_norm_(self.objective.parameters(), settings.clip)
         self.optimiser.step()
         self._average(step)
         names = list(terms)
         values = accelerator.reduce(torch.stack([terms[name].detach() for name in names]), reduction="mean").tolist()
-        return dict(zip(names, values, strict=True)), norm
+        return dict(zip(names, values, strict=True))
 
     @torch.no_grad()
     def _average(self, step: int) -> None:

@@ -49,7 +49,7 @@ class Run:
     """Writes the run's files and its progress line; only the leading process writes."""
 
     def __init__(self, folder: Path, settings: TrainSettings, dataset: Dataset, leader: bool = True):
-        self.folder, self.leader = folder, leader
+        self.folder, self.leader, self.batch = folder, leader, settings.batch
         self.entries: list[dict[str, Any]] = []
         self.validated = ""
         self.shown = 0.0
@@ -89,9 +89,7 @@ class Run:
         with atomic_write(path) as file:
             file.writelines(json.dumps(entry) + "\n" for entry in kept)
 
-    def step(
-        self, phase: str, epoch: int, step: int, total: int, terms: dict[str, float], norm: float, speed: float
-    ) -> None:
+    def step(self, phase: str, epoch: int, step: int, total: int, terms: dict[str, float], speed: float) -> None:
         """One line of the log; once a second, the line a person watches."""
         self._write({"phase": phase, "step": step + 1, **{name: round(value, 6) for name, value in terms.items()}})
         if self.board is not None:
@@ -101,7 +99,7 @@ class Run:
         if now - self.shown < 1 and step + 1 < total:
             return
         self.shown = now
-        left = time.strftime("%H:%M:%S", time.gmtime((total - step - 1) * self._batch() / max(speed, 1e-9)))
+        left = time.strftime("%H:%M:%S", time.gmtime((total - step - 1) * self.batch / max(speed, 1e-9)))
         parts = " ".join(f"{name} {value:.3f}" for name, value in terms.items())
         line = f"{phase:>6} | epoch {epoch + 1} | step {step + 1}/{total} | {parts} | {speed:.1f} items/s | {left} left"
         print(f"\r{line}{self.validated}", end="\n" if step + 1 == total else "", flush=True)
@@ -115,9 +113,6 @@ class Run:
         listed = " ".join(f"{name} {value:.1f}" for name, value in scores.items() if isinstance(value, float))
         print(f"\n  validation after {scores['phase']} {scores.get('step', '')}: {listed}", flush=True)
         self.draw_curves()
-
-    def _batch(self) -> int:
-        return int(json.loads((self.folder / SETTINGS).read_text())["settings"]["batch"])
 
     def _write(self, entry: dict[str, Any]) -> None:
         self.entries.append(entry)
