@@ -154,6 +154,13 @@ def test_frozen_modules_are_frozen_and_in_eval_mode():
         assert all(parameter.requires_grad != frozen for parameter in module.parameters()), name
 
 
+def test_freezing_what_is_not_there():
+    fixed = Network(replace(NETWORK, graph="fixed"))
+    assert len(Objective(fixed, replace(PHASES["bias"], graph="fixed", graph_loss="off")).frozen) == 2
+    with pytest.raises(SettingsError, match="wings"):
+        Objective(fixed, replace(PHASES["base"], freeze=("wings.",)))
+
+
 def test_a_phase_adds_parts_and_keeps_the_rest():
     settings = training()
     base = Network(replace(NETWORK, graph="fixed", bias="off"))

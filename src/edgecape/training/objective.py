@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from edgecape.data.episodes import Batch
+from edgecape.errors import SettingsError
 from edgecape.model.attention import GraphFeedForward
 from edgecape.model.network import Network
 from edgecape.training.losses import adjacency_loss, offset_loss, similarity_loss
@@ -37,9 +38,12 @@ class Objective(nn.Module):
         super().__init__()
         self.network, self.phase = network, phase
         self.reconstruction = GraphReconstruction(network.settings.width) if phase.graph_loss == "gcn" else None
-        self.frozen = [
-            network.get_submodule(prefix.rstrip(".")) for prefix in phase.freeze if hasattr(network, prefix.rstrip("."))
-        ]
+        self.frozen: list[nn.Module] = []
+        for name in phase.freeze:
+            if not hasattr(network, name.rstrip(".")):
+                raise SettingsError(f"phase '{phase.name}' freezes '{name}', which the network does not have")
+            part = getattr(network, name.rstrip("."))
+            self.frozen += [] if part is None else [part]  # without a predicted graph there is no predictor
         for module in self.frozen:
             module.requires_grad_(False)
 
