@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -17,6 +17,7 @@ from edgecape.evaluation.metrics import bootstrap_means, pair_metrics, pck
 from edgecape.evaluation.protocol import distances
 
 nan = np.nan
+many = settings(deadline=None, derandomize=True, max_examples=60)
 
 tables = st.tuples(st.integers(1, 6), st.integers(1, 5)).flatmap(
     lambda shape: arrays(np.float64, shape, elements=st.one_of(st.just(nan), st.floats(0, 2)))
@@ -58,6 +59,7 @@ def test_definitions_on_a_pair_that_can_be_checked_by_hand() -> None:
     assert next(iter(pair_metrics(distance, np.ones(2), (0.3,)))) == "PCK@0.3"
 
 
+@many
 @given(tables)
 def test_perfect_predictions(distance: np.ndarray) -> None:
     perfect = pair_metrics(np.where(np.isnan(distance), nan, 0.0), np.ones(len(distance)))
@@ -67,6 +69,7 @@ def test_perfect_predictions(distance: np.ndarray) -> None:
         np.testing.assert_allclose(values, best * any_counted)
 
 
+@many
 @given(tables, st.lists(st.floats(0, 2), min_size=2, max_size=6))
 def test_pck_grows_with_the_threshold_and_stays_a_share(distance: np.ndarray, thresholds: list[float]) -> None:
     shares = pck(distance, sorted(thresholds))
@@ -74,6 +77,7 @@ def test_pck_grows_with_the_threshold_and_stays_a_share(distance: np.ndarray, th
     assert ((shares >= 0) & (shares <= 1)).all()
 
 
+@many
 @given(tables, st.randoms(use_true_random=False))
 def test_order_of_pairs_and_keypoints_and_padding_do_not_matter(distance: np.ndarray, rng) -> None:
     rows, columns = list(range(distance.shape[0])), list(range(distance.shape[1]))
