@@ -6,9 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # tests never ask a hub
 os.environ["OMP_NUM_THREADS"] = "1"  # the number of threads changes the last digit
+
+settings.register_profile("steady", deadline=None)  # a busy machine is no failure
+settings.load_profile("steady")
 
 
 @pytest.fixture(scope="session")

@@ -110,7 +110,7 @@ class FeatureStore:
         with torch.inference_mode():
             features = self.backbone(normalise_pixels(torch.from_numpy(np.stack(frames)).to(device)))
         self.computed += len(crops)
-        return features.half().cpu().numpy()
+        return np.ascontiguousarray(features.half().cpu().numpy())  # laid out as if read from disk
 
 
 def _read(path: Path) -> NDArray[np.float16] | None:
