@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from edgecape.model.network import Output
+from edgecape.model.proposals import peak_window
 
 RIGHT_WITHIN = 0.1  # of the box's longer side
 FEATURES = (
@@ -26,11 +27,7 @@ def score_features(output: Output) -> Tensor:
     similarity, expected, peak = output.proposals
     mass = similarity.flatten(2).softmax(dim=-1)
     h, w = similarity.shape[-2:]
-    best = mass.argmax(dim=-1)
-    rows, columns = best // w, best % w
-    cell = torch.arange(h * w, device=mass.device)
-    near = ((cell // w - rows[..., None]).abs() <= 1) & ((cell % w - columns[..., None]).abs() <= 1)
-    peak_mass = (mass * near).sum(-1)
+    peak_mass = (mass * peak_window(mass, h, w)).sum(-1)
     entropy = -(mass * (mass + 1e-12).log()).sum(-1)
     final = output.coordinates[-1]
     before = output.coordinates[-2] if len(output.coordinates) > 1 else peak

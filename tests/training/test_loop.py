@@ -48,10 +48,6 @@ def finished(photos: Path, data, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return folder
 
 
-def without_times(folder: Path) -> list[dict]:
-    return read_log(folder)
-
-
 def test_a_run_leaves_everything(finished: Path):
     names = {path.name for path in finished.iterdir()}
     assert {"settings.json", "log.jsonl", "curves.png", "last.checkpoint", "base", "graph", "bias"} <= names

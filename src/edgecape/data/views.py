@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgecape.geometry import Matrix, apply, crop_transform, inverse, warp
+from edgecape.geometry import Matrix, apply, crop_transform, warp
 from edgecape.images import RGB
 from edgecape.types import Box
 
@@ -137,8 +137,3 @@ def change_pixels(frame: RGB, rng: np.random.Generator, settings: AugmentSetting
 def inside(coordinates: NDArray[np.float32]) -> NDArray[np.bool_]:
     """Which frame coordinates (..., 2) lie in the frame."""
     return np.all((coordinates >= 0) & (coordinates < 1), axis=-1)
-
-
-def between(first: View, second: View) -> Matrix:
-    """Transform from the frame of one view of a photo to the frame of another."""
-    return second.transform @ inverse(first.transform)

@@ -21,14 +21,18 @@ def cell_centres(h: int, w: int, device: torch.device | None = None) -> Tensor:
     return torch.stack(((x.flatten() + 0.5) / w, (y.flatten() + 0.5) / h), dim=-1)
 
 
+def peak_window(mass: Tensor, h: int, w: int) -> Tensor:
+    """1 in the 3×3 window round the largest of masses (B, K, hw), cut at the border; 0 elsewhere."""
+    best = F.one_hot(mass.argmax(dim=-1), h * w).to(mass.dtype).unflatten(-1, (h, w))
+    return F.max_pool2d(best, kernel_size=3, stride=1, padding=1).flatten(2)
+
+
 def locate(similarity: Tensor) -> Proposals:
     """Coordinates from similarity logits (B, K, h, w)."""
     h, w = similarity.shape[-2:]
     centres = cell_centres(h, w, similarity.device).to(similarity.dtype)
     mass = similarity.flatten(2).softmax(dim=-1)  # (B, K, hw)
-    best = F.one_hot(mass.argmax(dim=-1), h * w).to(mass.dtype).unflatten(-1, (h, w))
-    window = F.max_pool2d(best, kernel_size=3, stride=1, padding=1).flatten(2)
-    local = mass * window
+    local = mass * peak_window(mass, h, w)
     local = local / (local.sum(dim=-1, keepdim=True) + 1e-10)
     return Proposals(similarity, mass @ centres, local @ centres)
 
