@@ -37,9 +37,9 @@ def test_an_epoch_is_a_function_of_its_number_and_can_be_entered_anywhere(datase
 
 
 def test_supports_and_query_are_different_objects(dataset):
-    draw = sampler(dataset, shots=3)
+    draw = sampler(dataset, shots=(3,))
     for position in range(20):
-        episode = draw.draw(0, position, position % 2)
+        episode = draw.draw(0, position, position % 2, shots=3)
         photos = [crop.image for crop in (*episode.supports, episode.query)]
         assert len(set(photos)) == 4
 
@@ -116,7 +116,7 @@ def test_most_objects_and_too_few(dataset):
     photos = {draw.draw(0, position, 0).query.image for position in range(60)}
     assert len(photos) == 3
     with pytest.raises(DataError, match="fewer shots"):
-        sampler(dataset, shots=5)
+        sampler(dataset, shots=(5,))
 
 
 def test_edge_noise_changes_some_priors(dataset):

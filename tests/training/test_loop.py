@@ -218,7 +218,7 @@ def test_the_paper_s_recipe_is_the_paper_s():
         ({"phases": (replace(PHASES["base"], epochs=0),)}, "epoch"),
         ({"phases": (PHASES["graph"], PHASES["base"])}, "drops the graph"),
         ({"batch": 0}, "at least 1"),
-        ({"episodes": EpisodeSettings(shots=40)}, "fewer shots"),
+        ({"episodes": EpisodeSettings(shots=(40,))}, "fewer shots"),
         ({"episodes": EpisodeSettings(views=1, self_supervised=0.5)}, "two views"),
     ],
 )

@@ -23,7 +23,8 @@ from edgecape.errors import DataError
 
 @dataclass(frozen=True)
 class EpisodeSettings:
-    shots: int = 1
+    shots: tuple[int, ...] = (1,)
+    """Supports of an episode; of several numbers every step draws one, so that one model serves one and many."""
     balance: Literal["category", "definition"] = "category"
     """Draw every category equally often (paper), or every keypoint definition, then one of its categories."""
     steps_per_epoch: int = 0
@@ -74,13 +75,13 @@ class EpisodeSampler:
 
     def __init__(self, dataset: Dataset, store: FeatureStore, settings: EpisodeSettings):
         self.dataset, self.store, self.settings = dataset, store, settings
-        needed = settings.shots + 1
+        needed = max(settings.shots) + 1
         most = settings.most_objects or None
         self.members = [members[:most] for members in dataset.by_category]
         self.usable = [index for index, members in enumerate(self.members) if len(members) >= needed]
         if not self.usable:
             raise DataError(
-                f"no category of {dataset.name} has {needed} objects, which {settings.shots} shots and a query need; "
+                f"no category of {dataset.name} has {needed} objects, which {needed - 1} shots and a query need; "
                 "use fewer shots or more data"
             )
         definitions: dict[tuple[object, ...], list[int]] = {}
@@ -105,15 +106,20 @@ class EpisodeSampler:
         everyone = np.concatenate([rng.permutation(self.usable) for _ in range(rounds)])
         return everyone[:length]
 
-    def batch(self, epoch: int, categories: NDArray[np.int64], start: int) -> Batch:
-        """Episodes `start`, `start` + 1, … of an epoch, one for each of `categories`."""
-        return self.collate([self.draw(epoch, start + i, int(category)) for i, category in enumerate(categories)])
+    def shots(self, epoch: int, step: int) -> int:
+        """Supports of the episodes of a step, the same in all processes."""
+        return int(np.random.default_rng((self.settings.seed, epoch, 3, step)).choice(self.settings.shots))
 
-    def draw(self, epoch: int, position: int, category: int) -> _Episode:
+    def batch(self, epoch: int, categories: NDArray[np.int64], start: int, shots: int = 1) -> Batch:
+        """Episodes `start`, `start` + 1, … of an epoch, one for each of `categories`."""
+        drawn = [self.draw(epoch, start + i, int(category), shots) for i, category in enumerate(categories)]
+        return self.collate(drawn)
+
+    def draw(self, epoch: int, position: int, category: int, shots: int = 1) -> _Episode:
         rng = np.random.default_rng((self.settings.seed, epoch, 1, position))
         if rng.random() < self.settings.self_supervised:
-            return self._self_supervised(rng, category)
-        return self._annotated(rng, category)
+            return self._self_supervised(rng, category, shots)
+        return self._annotated(rng, category, shots)
 
     # --- one episode -------------------------------------------------------------------------------------
 
@@ -133,8 +139,8 @@ class EpisodeSampler:
         seed, index = settings.seed, instance.index
         return make_view(instance.box, self.store.size, settings.augment, seed, index, number, symmetric)
 
-    def _annotated(self, rng: np.random.Generator, category: int) -> _Episode:
-        chosen = rng.choice(self.members[category], size=self.settings.shots + 1, replace=False)
+    def _annotated(self, rng: np.random.Generator, category: int, shots: int) -> _Episode:
+        chosen = rng.choice(self.members[category], size=shots + 1, replace=False)
         instances = [self.dataset.instances[index] for index in chosen]
         views = [self._view(instance, rng)[0] for instance in instances]
         placed = np.stack(
@@ -158,11 +164,11 @@ class EpisodeSampler:
             crops[:-1], crops[-1], placed[:-1], np.logical_and.reduce(shown[:-1]), prior, placed[-1], shown[-1]
         )
 
-    def _self_supervised(self, rng: np.random.Generator, category: int) -> _Episode:
+    def _self_supervised(self, rng: np.random.Generator, category: int, shots: int) -> _Episode:
         """Two views of one photo: exact correspondences and a new definition every time."""
         instance = self.dataset.instances[int(rng.choice(self.members[category]))]
         query, number = self._view(instance, rng)
-        supports = [self._view(instance, rng, avoid=number)[0] for _ in range(self.settings.shots)]
+        supports = [self._view(instance, rng, avoid=number)[0] for _ in range(shots)]
         x, y, w, h = instance.box
         low, high = self.settings.points
         points = rng.random((int(rng.integers(low, high + 1)), 2)) * (w, h) + (x, y)
@@ -188,7 +194,7 @@ class EpisodeSampler:
     # --- a batch -----------------------------------------------------------------------------------------
 
     def collate(self, episodes: list[_Episode]) -> Batch:
-        K, S = max(len(episode.target) for episode in episodes), self.settings.shots
+        K, S = max(len(episode.target) for episode in episodes), len(episodes[0].supports)
         crops = [crop for episode in episodes for crop in (*episode.supports, episode.query)]
         features = self.store.get(crops).unflatten(0, (len(episodes), S + 1))
 

@@ -12,6 +12,7 @@ from edgecape.calibration import RIGHT_WITHIN, score_features
 from edgecape.data.dataset import Dataset
 from edgecape.data.features import FeatureStore
 from edgecape.evaluation.episodes import Episode
+from edgecape.evaluation.localisers import run_network
 from edgecape.evaluation.protocol import evaluate
 from edgecape.model.network import Network
 
@@ -29,11 +30,8 @@ def observe(network: Network, dataset: Dataset, episodes: Sequence[Episode], sto
     network.eval()
     seen: list[Tensor] = []
 
-    def localise(features: Tensor, coordinates: Tensor, visible: Tensor, prior: Tensor, query: Tensor) -> Tensor:
-        support = network.encode_support(
-            features[None], visible.expand(1, len(features), -1), prior[None], coordinates[None]
-        )
-        output = network.localise(query, support.expand(len(query)))
+    def localise(*episode: Tensor) -> Tensor:
+        output = run_network(network, *episode)
         seen.extend(score_features(output))
         return output.coordinates[-1]
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from edgecape.errors import SettingsError
 from edgecape.evaluation.protocol import Localiser
 from edgecape.model.backbone import Backbone
-from edgecape.model.network import Network
+from edgecape.model.network import Network, Output
 from edgecape.model.proposals import cell_centres, locate
 from edgecape.model.tokens import pool, pooling_from_coordinates
 
@@ -75,20 +75,40 @@ def baselines(backbone: Backbone) -> dict[str, Localiser]:
 # --- the network ---------------------------------------------------------------------------------------------
 
 
+def run_network(
+    network: Network, features: Tensor, coordinates: Tensor, visible: Tensor, prior: Tensor, query: Tensor
+) -> Output:
+    """An episode's queries through the network in one batch; the arguments of a Localiser."""
+    device = network.mask_token.device
+    every_shot = visible.expand(1, len(features), -1)
+    support = network.encode_support(
+        *(value.to(device) for value in (features[None], every_shot, prior[None], coordinates[None]))
+    )
+    return network.localise(query.to(device), support.expand(len(query)))
+
+
 def network_localiser(network: Network, output: Literal["refined", "proposals"] = "refined") -> Localiser:
     """The network, which is put into eval mode: its final coordinates, or its first guess by similarity alone."""
     network.eval()
-    device = network.mask_token.device
 
-    def localise(features: Tensor, coordinates: Tensor, visible: Tensor, prior: Tensor, query: Tensor) -> Tensor:
-        every_shot = visible.expand(1, len(features), -1)
-        support = network.encode_support(
-            *(value.to(device) for value in (features[None], every_shot, prior[None], coordinates[None]))
-        )
-        found = network.localise(query.to(device), support.expand(len(query)))
+    def localise(*episode: Tensor) -> Tensor:
+        found = run_network(network, *episode)
         return found.coordinates[-1] if output == "refined" else found.proposals.peak
 
     return localise
+
+
+def refined_and_proposals(network: Network) -> dict[str, Localiser]:
+    """Both outputs for the price of one: methods are run on an episode in order, and the second reads the first's."""
+    network.eval()
+    latest: list[Tensor] = []
+
+    def refined(*episode: Tensor) -> Tensor:
+        found = run_network(network, *episode)
+        latest[:] = [found.proposals.peak]
+        return found.coordinates[-1]
+
+    return {"refined": refined, "proposals": lambda *episode: latest[0]}
 
 
 def with_graph(network: Network, graph: Graph) -> Network:

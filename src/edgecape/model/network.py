@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from edgecape.model.decoder import GraphDecoder
 from edgecape.model.encoder import Encoder
 from edgecape.model.pose_graph import PoseGraph, PoseGraphPredictor, pose_graph
-from edgecape.model.positions import sine_of_grid
-from edgecape.model.proposals import ProposalGenerator, Proposals
+from edgecape.model.positions import sine_of_coordinates, sine_of_grid
+from edgecape.model.proposals import ProposalGenerator, Proposals, cell_centres
 from edgecape.model.settings import NetworkSettings
 from edgecape.model.tokens import mean_over_shots, pool, pooling_from_coordinates, pooling_from_maps
 
@@ -50,14 +50,16 @@ class Network(nn.Module):
         self.image_proj = nn.Conv2d(settings.channels, settings.width, kernel_size=1)
         self.keypoint_proj = nn.Linear(settings.channels, settings.width)
         self.encoder = Encoder(settings)
-        self.proposal_generator = ProposalGenerator(settings.width)
+        self.proposal_generator = ProposalGenerator(settings.width, settings.direct_match)
         self.pose_graph = PoseGraphPredictor(settings) if settings.graph == "predicted" else None
         self.decoder = GraphDecoder(settings)
+        self.layout_proj = nn.Linear(settings.width, settings.width) if settings.layout else None
         self.mask_token = nn.Parameter(torch.zeros(1, settings.width))  # stands for a hidden keypoint in L_adj
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """The reference's start: Xavier weights, no biases; steps of the decoder and residual of the graph at zero."""
+        """The reference's start: Xavier weights, no biases; steps of the decoder and residual of the graph at zero.
+        The layout starts silent."""
         for name, parameter in self.named_parameters():
             if name.endswith(".bias"):
                 nn.init.zeros_(parameter)
@@ -65,6 +67,8 @@ class Network(nn.Module):
                 nn.init.xavier_uniform_(parameter.flatten(1))
         for step in self.decoder.steps:
             nn.init.zeros_(step[-1].weight)  # type: ignore[index]
+        if self.layout_proj is not None:
+            nn.init.zeros_(self.layout_proj.weight)
 
     # --- support side ------------------------------------------------------------------------------------
 
@@ -87,6 +91,8 @@ class Network(nn.Module):
         """features (B, S, C, h, w); visible (B, S, K) bool; prior A (B, K, K);
         where the keypoints are: coordinates (B, S, K, 2) in [0, 1] or maps (B, S, K, H, W)."""
         K = prior.shape[-1]
+        if self.settings.centred:
+            features = features - features.mean(dim=(-2, -1), keepdim=True)
         pooled = pool(features, self.pooling(features, coordinates, maps))  # (B, S, K, C)
         if self.settings.graph == "none":
             prior = torch.zeros_like(prior)
@@ -96,6 +102,11 @@ class Network(nn.Module):
 
         usable = visible.any(dim=1)
         tokens = self.keypoint_proj(mean_over_shots(pooled, visible))
+        if self.layout_proj is not None:
+            if coordinates is None:
+                raise ValueError("a network with layout needs keypoint coordinates, not maps")
+            places = F.pad(sine_of_coordinates(coordinates, self.settings.width), (0, 0, 0, extra))
+            tokens = tokens + self.layout_proj(mean_over_shots(places, visible))
         if self.pose_graph is None:
             found = pose_graph(prior, prior, usable)
         else:
@@ -109,13 +120,23 @@ class Network(nn.Module):
         h, w = features.shape[-2:]
         return sine_of_grid(h, w, self.settings.width, features.device)
 
+    def centre_query(self, query: Tensor) -> Tensor:
+        """Without its mean, each cell pooled as a support keypoint at the cell's centre would be: like with like."""
+        grid = (query.shape[-2], query.shape[-1])
+        query = query - query.mean(dim=(-2, -1), keepdim=True)
+        pooling = self.pooling(query, cell_centres(*grid, query.device), None).to(query.dtype)  # (hw, h, w)
+        return (query.flatten(2) @ pooling.flatten(1).T).unflatten(2, grid)
+
     def localise(self, query: Tensor, support: SupportEncoding, hidden: Tensor | None = None) -> Output:
         """query (B, C, h, w) features; hidden (B, K) bool: keypoints to hide in a second decoder pass for L_adj."""
         grid = (query.shape[-2], query.shape[-1])
         position = self.position(query)
+        if self.settings.centred:
+            query = self.centre_query(query)
         image = self.image_proj(query).flatten(2).transpose(1, 2)  # (B, hw, d)
+        entered = (image, support.tokens)
         image, keypoints = self.encoder(image, position, support.tokens, support.usable)
-        proposals = self.proposal_generator(image, keypoints, grid)
+        proposals = self.proposal_generator(image, keypoints, grid, entered)
         decoded = self.decoder(keypoints, image, position, proposals.peak, support.usable, support.graph)
         reconstruction = None
         if hidden is not None:

@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+DIRECT = 10.0  # weight at the start of the cosine of what enters the encoder
+
 
 class Proposals(NamedTuple):
     similarity: Tensor  # (B, K, h, w), logits
@@ -38,15 +40,21 @@ def locate(similarity: Tensor) -> Proposals:
 
 
 class ProposalGenerator(nn.Module):
-    def __init__(self, width: int):
+    def __init__(self, width: int, direct_match: bool = False):
         super().__init__()
         self.support_proj = nn.Linear(width, width)
         self.query_proj = nn.Linear(width, width)
         self.dynamic_proj = nn.Sequential(nn.Linear(width, width // 2), nn.ReLU(), nn.Linear(width // 2, width))
+        self.direct = nn.Parameter(torch.tensor(DIRECT)) if direct_match else None
 
-    def forward(self, image: Tensor, keypoints: Tensor, grid: tuple[int, int]) -> Proposals:
-        """image (B, hw, d), keypoints (B, K, d)."""
+    def forward(
+        self, image: Tensor, keypoints: Tensor, grid: tuple[int, int], entered: tuple[Tensor, Tensor]
+    ) -> Proposals:
+        """image (B, hw, d), keypoints (B, K, d), refined and as they entered the encoder."""
         support = self.support_proj(keypoints)
         support = (1 + torch.tanh(self.dynamic_proj(support))) * support
         similarity = support @ self.query_proj(image).transpose(1, 2)  # (B, K, hw)
+        if self.direct is not None:
+            cells, tokens = (F.normalize(x, dim=-1) for x in entered)
+            similarity = similarity + self.direct * tokens @ cells.transpose(1, 2)
         return locate(similarity.unflatten(-1, grid))

@@ -55,6 +55,12 @@ class NetworkSettings:
     """GraphCape: decoder self-attention adds the position embedding to queries and keys."""
     aggregate_transposed: bool = False
     """GraphCape: the graph FFN aggregates with Ãᵀ instead of Ã."""
+    centred: bool = False
+    """Ours: remove each image's mean feature, and smooth the query's cells as pooling smooths the support's."""
+    layout: bool = False
+    """Ours: a keypoint's token also says where the keypoint is in the support."""
+    direct_match: bool = False
+    """Ours: similarity also compares what enters the encoder, so that training adds to feature matching."""
     backbone: BackboneSettings = field(default_factory=BackboneSettings)
 
     def __post_init__(self) -> None:

@@ -22,6 +22,7 @@ from edgecape.model.positions import sine_of_grid
 
 TOKEN_NORM = 16.0  # of a projected feature: what a layer norm of width 256 gives
 SHARPNESS = 20.0  # similarity of a perfect match
+FAINT = 0.02  # weight of an edge that the skeleton does not have, at the start of the graph phase
 
 
 def content_basis(width: int, grid: tuple[int, int]) -> Tensor:
@@ -33,9 +34,11 @@ def content_basis(width: int, grid: tuple[int, int]) -> Tensor:
 
 
 @torch.no_grad()
-def start_from_matching(network: Network, features: Tensor, whitening: float = 1.0) -> None:
+def start_from_matching(network: Network, features: Tensor, whitening: float = 0.7) -> None:
     """features (n, C, h, w): of some training images. whitening: 0 keeps the variances of the principal components,
-    1 makes them equal, which matches far better (docs/results.md)."""
+    1 makes them equal; most of the way is best (docs/results.md)."""
+    if network.settings.centred:
+        features = network.centre_query(features)
     width, grid = network.settings.width, (features.shape[-2], features.shape[-1])
     cells = features.permute(0, 2, 3, 1).flatten(0, 2).double()  # (N, C)
     mean = cells.mean(0)
@@ -64,13 +67,18 @@ def start_from_matching(network: Network, features: Tensor, whitening: float = 1
         projection_layer.bias.zero_()
     _silence(generator.dynamic_proj[-1])  # type: ignore[arg-type]
     scale = _match_scale(network, features)
+    wanted = SHARPNESS - (0.0 if generator.direct is None else float(generator.direct))
     for projection_layer in (generator.support_proj, generator.query_proj):
-        projection_layer.weight.mul_((SHARPNESS / scale) ** 0.5)
-    start_bias_silent(network)
+        projection_layer.weight.mul_((wanted / scale) ** 0.5)
+    start_new_parts(network)
 
 
-def start_bias_silent(network: Network) -> None:
-    """A new structural bias starts as no bias, so that its phase continues from where the last one ended."""
+@torch.no_grad()
+def start_new_parts(network: Network) -> None:
+    """What a phase adds: a structural bias starts as no bias, so that the phase continues from where the last one
+    ended. Every pair of keypoints starts with a faint edge: at weight 0, the corner of the ReLU, none could grow."""
+    if network.pose_graph is not None:
+        network.pose_graph.b.fill_(FAINT)
     for module in network.modules():
         if isinstance(module, MarkovBias):
             _silence(module.mlp[-1])  # type: ignore[arg-type]

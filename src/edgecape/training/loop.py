@@ -21,7 +21,7 @@ from edgecape.data.features import FeatureStore
 from edgecape.errors import EdgeCapeError, SettingsError, WeightsError
 from edgecape.model.network import Network
 from edgecape.training.checkpoints import load_checkpoint, save_checkpoint
-from edgecape.training.initialise import start_bias_silent, start_from_matching
+from edgecape.training.initialise import start_from_matching, start_new_parts
 from edgecape.training.objective import Objective
 from edgecape.training.run import Run
 from edgecape.training.settings import PhaseSettings, TrainSettings
@@ -74,7 +74,7 @@ def check(settings: TrainSettings, dataset: Dataset, folder: Path, start: object
     """All that can be known to go wrong, before hours are spent."""
     settings.check()
     opening = settings.phases[0]
-    if opening.freeze and start is None:
+    if opening.freeze and start is None and settings.initialisation == "reference":
         raise SettingsError(
             f"phase '{opening.name}' keeps {', '.join(opening.freeze)} as an earlier phase left them; "
             "start it from a trained model (--start) or train the earlier phases first"
@@ -123,7 +123,7 @@ def enter_phase(network: Network, settings: TrainSettings, index: int) -> Networ
     torch.manual_seed(settings.seed + 1 + index)
     grown = Network(wanted)
     if settings.initialisation == "matching":
-        start_bias_silent(grown)
+        start_new_parts(grown)
     return adopt(grown, network.state_dict())
 
 
@@ -214,7 +214,8 @@ class PhaseTrainer:
         torch.manual_seed(hash((settings.seed, stream, within)) % 2**63)  # dropout: resuming needs no saved state
         share = settings.batch // accelerator.num_processes
         start = within * settings.batch + accelerator.process_index * share
-        batch = self.sampler.batch(stream, order[start : start + share], start)
+        shots = self.sampler.shots(stream, within)
+        batch = self.sampler.batch(stream, order[start : start + share], start, shots)
         hidden = hide(batch, self.phase.hidden_share, ((settings.seed, stream, 2, start + i) for i in range(share)))
         rate = self.learning_rate(step)
         for group in self.optimiser.param_groups:

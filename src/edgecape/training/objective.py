@@ -10,7 +10,7 @@ from edgecape.data.episodes import Batch
 from edgecape.errors import SettingsError
 from edgecape.model.attention import GraphFeedForward
 from edgecape.model.network import Network
-from edgecape.training.losses import adjacency_loss, offset_loss, similarity_loss
+from edgecape.training.losses import adjacency_loss, mean_distance, mean_miss, offset_loss, similarity_loss
 from edgecape.training.settings import PhaseSettings
 
 
@@ -60,7 +60,8 @@ class Objective(nn.Module):
         support = network.encode_support(batch.support, visible, batch.prior, batch.coordinates)
         masked = hidden if phase.graph_loss == "masked" else None
         output = network.localise(batch.query, support, masked)
-        terms = offset_loss(output, batch.target, batch.weight)
+        distance = mean_miss if phase.distance == "saturating" else mean_distance
+        terms = offset_loss(output, batch.target, batch.weight, distance)
         if phase.heatmap_loss_weight:
             heat = similarity_loss(output.proposals.similarity, batch.target, batch.weight)
             terms["similarity"] = phase.heatmap_loss_weight * heat

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from edgecape.data.episodes import EpisodeSettings
 from edgecape.data.views import AugmentSettings
@@ -33,6 +33,8 @@ class PhaseSettings:
     graph_loss_weight: float = 1.0
     hidden_share: float = 0.5
     """Share of usable keypoints that L_adj hides."""
+    distance: Literal["l1", "saturating"] = "l1"
+    """Of the decoder's coordinates: L1 (paper), or one that gives up on what is far off instead of averaging."""
     heatmap_loss_weight: float = 0.0
     """Cross-entropy of the similarity map against the true cell; 0 in the paper."""
     self_supervised: float | None = None
@@ -117,16 +119,29 @@ def paper() -> TrainSettings:
 def small() -> TrainSettings:
     """What trains well on a CPU in hours: starts from feature matching, cached views, self-supervised episodes."""
     strong = AugmentSettings(strong_probability=0.5)
-    common = {"learning_rate": 3e-4, "decay": "cosine", "warmup": 50, "heatmap_loss_weight": 0.03}
+    matching = ("image_proj.", "keypoint_proj.")  # stay as they start: whitened features match also what is new
+    localising = (*matching, "encoder.", "proposal_generator.")  # learned in phase base; later only the decoder learns
+
+    def phase(name: str, epochs: int, **changes: Any) -> PhaseSettings:
+        common: dict[str, Any] = {"learning_rate": 3e-4, "decay": "cosine", "warmup": 50, "distance": "saturating"}
+        return replace(PHASES[name], epochs=epochs, self_supervised=0.5, **common | changes)
+
     return TrainSettings(
-        # Without dropout a step takes half the time, and so few steps do not overfit.
-        network=NetworkSettings(channels=768, dropout=0.0, backbone=BackboneSettings(layers=(11, 12))),
+        network=NetworkSettings(
+            channels=768,
+            dropout=0.0,  # without it a step takes half the time, and so few steps do not overfit
+            centred=True,
+            layout=True,
+            direct_match=True,
+            backbone=BackboneSettings(layers=(11, 12)),
+        ),
         phases=(
-            replace(PHASES["base"], epochs=12, self_supervised=0.3, **common),  # type: ignore[arg-type]
-            replace(PHASES["graph"], epochs=3, self_supervised=0.5, graph_learning_rate=10.0, **common),  # type: ignore[arg-type]
-            replace(PHASES["bias"], epochs=3, self_supervised=0.5, graph_loss="off", **common),  # type: ignore[arg-type]
+            phase("base", 6, freeze=matching, heatmap_loss_weight=0.1),
+            phase("graph", 4, freeze=localising, graph_learning_rate=10.0),
+            phase("bias", 4, freeze=(*localising, "pose_graph."), graph_loss="off"),
         ),
         episodes=EpisodeSettings(
+            shots=(1, 1, 2, 3, 5),
             balance="definition",
             steps_per_epoch=100,
             views=2,
@@ -139,8 +154,8 @@ def small() -> TrainSettings:
         weight_decay=1e-4,
         clip=1.0,
         average=0.998,
-        validate_every=3,
-        validation_episodes=4,
+        validate_every=1,
+        validation_episodes=6,
     )
 
 

@@ -8,7 +8,7 @@ from edgecape.data.dataset import Dataset
 from edgecape.data.episodes import definition_of
 from edgecape.data.features import FeatureStore
 from edgecape.evaluation.episodes import protocol_episodes
-from edgecape.evaluation.localisers import network_localiser
+from edgecape.evaluation.localisers import refined_and_proposals
 from edgecape.evaluation.protocol import evaluate
 from edgecape.model.network import Network
 
@@ -23,8 +23,7 @@ class Validation:
         self.known = np.array([definition_of(category) in met for category in dataset.categories])
 
     def __call__(self, network: Network) -> dict[str, float]:
-        outputs = {name: network_localiser(network, name) for name in ("refined", "proposals")}
-        results = evaluate(self.dataset, self.episodes, outputs, self.store)
+        results = evaluate(self.dataset, self.episodes, refined_and_proposals(network), self.store)
         scores: dict[str, float] = {}
         for name, result in results.items():
             known = self.known[result.category]
