@@ -120,7 +120,12 @@ def small() -> TrainSettings:
     """What trains well on a CPU in hours: starts from feature matching, cached views, self-supervised episodes."""
     strong = AugmentSettings(strong_probability=0.5)
     matching = ("image_proj.", "keypoint_proj.")  # stay as they start: whitened features match also what is new
-    localising = (*matching, "encoder.", "proposal_generator.")  # learned in phase base; later only the decoder learns
+    localising = (
+        *matching,
+        "layout_proj.",
+        "encoder.",
+        "proposal_generator.",
+    )  # learned in phase base; later only the decoder learns
 
     def phase(name: str, epochs: int, **changes: Any) -> PhaseSettings:
         common: dict[str, Any] = {"learning_rate": 3e-4, "decay": "cosine", "warmup": 50, "distance": "saturating"}
