@@ -26,9 +26,8 @@ def read_supports(path: str | os.PathLike[str], images: str | os.PathLike[str] |
     path = Path(path)
     root = Path(images) if images is not None else path.parent
     content = read_json(path) if path.suffix == ".json" else []
-    entries: list[Any] = content if isinstance(content, list) else [content]
-    if entries and all(_is_ours(entry) for entry in entries):
-        return [_from_entry(entry, root, path) for entry in entries]
+    if is_small_json(content):
+        return [_from_entry(entry, root, path) for entry in _entries(content)]
     from edgecape import formats
 
     label_sets = formats.read(path)
@@ -43,8 +42,13 @@ def read_supports(path: str | os.PathLike[str], images: str | os.PathLike[str] |
     return supports
 
 
-def _is_ours(entry: Any) -> bool:
-    return isinstance(entry, dict) and "image" in entry and "keypoints" in entry
+def is_small_json(content: Any) -> bool:
+    entries = _entries(content)
+    return bool(entries) and all(isinstance(entry, dict) and {"image", "keypoints"} <= set(entry) for entry in entries)
+
+
+def _entries(content: Any) -> list[Any]:
+    return content if isinstance(content, list) else [content]
 
 
 def _from_entry(entry: dict[str, Any], root: Path, path: Path) -> Support:

@@ -168,19 +168,27 @@ class Prompt:
         try:
             with safe_open(path, framework="numpy") as file:
                 facts = json.loads((file.metadata() or {})["edgecape_prompt"])
-                arrays = {name: file.get_tensor(name) for name in PROMPT_ARRAYS}
+                arrays = {name: file.get_tensor(name).astype(np.float32, casting="same_kind") for name in PROMPT_ARRAYS}
+            K = len(arrays["tokens"])
+            shapes = [array.shape for array in arrays.values()]
+            if not K or len(shapes[0]) != 2 or shapes[1:] != [(K, K)] * 3:
+                raise ValueError(f"its arrays are {shapes}")
+            if not all(np.isfinite(array).all() for array in arrays.values()):
+                raise ValueError("its arrays hold values that are not numbers")
+            skeleton, names = facts["skeleton"], facts["names"]
+            if names is not None and len(names) != K:
+                raise ValueError(f"it has {len(names)} names for {K} keypoints")
+            return cls(
+                **arrays,
+                skeleton=None if skeleton is None else as_edges(skeleton, K),
+                names=None if names is None else tuple(str(name) for name in names),
+                shots=int(facts["shots"]),
+                model=str(facts["model"]),
+            )
         except FileNotFoundError:
             raise AnnotationError(f"prompt {path} does not exist") from None
-        except (OSError, SafetensorError, KeyError, ValueError) as error:
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise AnnotationError(f"{path} is not a prompt saved by edgecape: {error}") from error
-        skeleton, names = facts["skeleton"], facts["names"]
-        return cls(
-            **arrays,
-            skeleton=None if skeleton is None else as_edges(skeleton, len(arrays["tokens"])),
-            names=None if names is None else tuple(names),
-            shots=int(facts["shots"]),
-            model=str(facts["model"]),
-        )
 
 
 PROMPT_ARRAYS = ("tokens", "prior", "weights", "graph")

@@ -15,9 +15,12 @@ from edgecape.evaluation.localisers import (
     nearest_feature,
     network_localiser,
     variants,
+    whitened_matching,
     with_graph,
 )
 from edgecape.model.network import Network
+from edgecape.model.proposals import cell_centres
+from edgecape.training.initialise import start_from_matching
 
 import tiny
 
@@ -142,3 +145,43 @@ def test_layers_of_a_backbone() -> None:
     assert layer_channels(backbone) == {3: slice(0, 4), 11: slice(4, 10), 12: slice(10, 16)}  # type: ignore[arg-type]
     names = ["copy support", *(f"nearest feature, layer {layer}" for layer in (3, 11, 12))]
     assert list(baselines(backbone)) == names  # type: ignore[arg-type]
+
+
+# --- matching with the network's projections -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("centred", [False, True])
+def test_whitened_matching_compares_what_enters_the_encoder(centred: bool) -> None:
+    network = tiny.network(centred=centred, layout=True, direct_match=True)
+    inputs = task(shots=3)
+    visible = inputs[2]
+    with torch.inference_mode():
+        found = whitened_matching(network)(*inputs)
+        # the same network with a silent layout, everything after the encoder's entrance out of the way
+        assert network.layout_proj is not None
+        network.layout_proj.weight.zero_()
+        network.layout_proj.bias.zero_()
+        generator = network.proposal_generator
+        generator.support_proj.weight.zero_()
+        generator.support_proj.bias.zero_()
+        assert generator.direct is not None
+        generator.direct.fill_(20.0)
+        expected = network_localiser(network, "proposals")(*inputs)
+    torch.testing.assert_close(found[:, visible], expected[:, visible])
+
+
+def test_whitened_matching_finds_each_keypoint_on_its_own_photo() -> None:
+    torch.manual_seed(0)
+    network = Network(tiny.settings(width=64, centred=True, layout=True, direct_match=True)).eval()
+    photos = torch.randn(6, 16, 8, 8)
+    start_from_matching(network, photos)
+    places = cell_centres(8, 8)[[9, 21, 34, 54]][None]
+    inputs = (photos[:1], places, torch.ones(4, dtype=torch.bool), torch.zeros(4, 4), photos[:1])
+    with torch.inference_mode():
+        found = whitened_matching(network)(*inputs)
+    torch.testing.assert_close(found, places, atol=0.06, rtol=0)  # half a cell
+
+
+def test_only_a_network_built_on_matching_has_that_row() -> None:
+    assert next(iter(variants(tiny.network(direct_match=True)))) == "whitened matching"
+    assert "whitened matching" not in variants(tiny.network())

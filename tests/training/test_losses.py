@@ -28,7 +28,7 @@ def test_mean_distance_averages_over_keypoints_then_samples():
 
 def test_a_miss_counts_half_at_its_distance_and_hardly_more_far_away():
     target, weight = torch.zeros(1, 3, 2), torch.tensor([[True, True, False]])
-    coordinates = torch.tensor([[[0.06, 0.08], [0.0, 0.9], [5.0, 5.0]]], requires_grad=True)
+    coordinates = torch.tensor([[[0.18, 0.24], [0.0, 2.7], [5.0, 5.0]]], requires_grad=True)
     loss = mean_miss(coordinates, target, weight)
     assert loss.item() == pytest.approx((0.5 + 0.9) / 2, rel=1e-4)
     loss.backward()

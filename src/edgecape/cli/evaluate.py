@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import tyro
 from tyro.conf import Positional, UseAppendAction, arg
@@ -71,10 +71,6 @@ def evaluate(
     """
     from rich.console import Console
 
-    from edgecape.data.coco import read_coco
-    from edgecape.data.dataset import coverage, usable
-    from edgecape.errors import DataError
-    from edgecape.evaluation.episodes import pairs, protocol_episodes, restrict
     from edgecape.evaluation.protocol import processes
     from edgecape.evaluation.published import published_metrics
     from edgecape.evaluation.report import Report
@@ -82,25 +78,16 @@ def evaluate(
 
     state = processes()
     console = Console(quiet=not state.is_main_process)
-    annotations, root = _find(data, images, split)
-    dataset = read_coco(annotations, root, edge_base)
-    allowed = usable(dataset, categories, skip_missing)
-    if not skip_missing:
-        _check_images(dataset, allowed)
-    official, notes = protocol_episodes(dataset, shots, episodes)
-    chosen = restrict(official, allowed)  # some of the official pairs, never others
-    part = f"{len(pairs(chosen))} of {len(pairs(official))} pairs ({episodes} episodes per category)"
-    stands_on = f"{part}, {coverage(dataset, allowed)} of {dataset.name}"
-    if not chosen:
-        raise DataError(f"nothing can be evaluated: {stands_on}")
+    task = read_task(data, images, split, shots, episodes, categories, skip_missing, edge_base)
+    dataset = task.dataset
     members = _groups(dataset, groups, train_annotations)
     methods, more_notes = _methods(model, layers, baselines, cache)
-    results = _measure(dataset, chosen, methods, console)
+    results = measure(task, methods, console)
     report = Report(
         dataset=dataset.name,
         shots=shots,
-        stands_on=stands_on,
-        notes=(*dataset.notes, *notes, *more_notes),
+        stands_on=task.stands_on,
+        notes=(*task.notes, *more_notes),
         rows={name: summarise(result, members, thresholds) for name, result in results.items()},
         published=published_metrics(dataset.name, shots),
     )
@@ -112,6 +99,45 @@ def evaluate(
             result.save(out / f"{name.replace(', ', '_').replace(' ', '_')}.npz")
         console.print(f"numbers and distances: {out}", soft_wrap=True)
     return 0
+
+
+class Task(NamedTuple):
+    """What methods are measured on."""
+
+    dataset: Dataset
+    episodes: Sequence[Episode]
+    stands_on: str  # how much of the data set
+    notes: tuple[str, ...]
+
+
+def read_task(
+    data: Path,
+    images: Path | None,
+    split: str | None,
+    shots: int,
+    episodes: int,
+    categories: tuple[str, ...],
+    skip_missing: bool,
+    edge_base: EdgeBase,
+) -> Task:
+    """The protocol's pairs of the objects that are meant."""
+    from edgecape.data.coco import read_coco
+    from edgecape.data.dataset import coverage, usable
+    from edgecape.errors import DataError
+    from edgecape.evaluation.episodes import pairs, protocol_episodes, restrict
+
+    annotations, root = _find(data, images, split)
+    dataset = read_coco(annotations, root, edge_base)
+    allowed = usable(dataset, categories, skip_missing)
+    if not skip_missing:
+        _check_images(dataset, allowed)
+    official, notes = protocol_episodes(dataset, shots, episodes)
+    chosen = restrict(official, allowed)  # some of the official pairs, never others
+    part = f"{len(pairs(chosen))} of {len(pairs(official))} pairs ({episodes} episodes per category)"
+    stands_on = f"{part}, {coverage(dataset, allowed)} of {dataset.name}"
+    if not chosen:
+        raise DataError(f"nothing can be evaluated: {stands_on}")
+    return Task(dataset, chosen, stands_on, (*dataset.notes, *notes))
 
 
 def _find(data: Path, images: Path | None, split: str | None) -> tuple[Path, Path]:
@@ -208,12 +234,8 @@ def _with_layers(model: EdgeCape, layers: tuple[int, ...]) -> tuple[Backbone, li
     return other.to(model.device), []
 
 
-def _measure(
-    dataset: Dataset,
-    episodes: Sequence[Episode],
-    methods: Mapping[FeatureStore, Mapping[str, Localiser]],
-    console: Console,
-) -> dict[str, Result]:
+def measure(task: Task, methods: Mapping[FeatureStore, Mapping[str, Localiser]], console: Console) -> dict[str, Result]:
+    """The results of methods on features, with a progress bar."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from edgecape.evaluation.protocol import evaluate as run
@@ -221,9 +243,9 @@ def _measure(
     columns = (TextColumn("pairs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     results: dict[str, Result] = {}
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=len(methods) * sum(len(episode.queries) for episode in episodes))
+        bar = progress.add_task("", total=len(methods) * sum(len(episode.queries) for episode in task.episodes))
         for store, localisers in methods.items():
-            results |= run(dataset, episodes, localisers, store, lambda done: progress.advance(task, done))
+            results |= run(task.dataset, task.episodes, localisers, store, lambda done: progress.advance(bar, done))
     return results
 
 

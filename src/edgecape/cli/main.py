@@ -12,8 +12,10 @@ from edgecape.errors import EdgeCapeError
 COMMANDS = {
     "demo": "see it work on bundled pictures, or on two of yours",
     "predict": "find keypoints on photos, from one or a few marked ones",
+    "studio": "mark, predict and correct in the browser",
     "train": "train a model on your own data, in three phases",
     "evaluate": "measure a model beside its baselines with the MP-100 protocol",
+    "experiment": "wrong skeletons, and one result against another, with intervals",
     "benchmark": "count parameters and operations, and measure speed",
     "convert": "turn an official EdgeCape or GraphCape checkpoint into a model folder",
     "data": "check, assemble and split data sets",

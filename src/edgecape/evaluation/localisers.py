@@ -51,10 +51,35 @@ def nearest_feature(channels: slice = slice(None), centred: bool = True, sharpne
 
         keypoints = pooled(features, coordinates).mean(dim=0)  # (K, C)
         cells = pooled(query, cell_centres(*grid)[None])  # (Q, hw, C), as smooth as what they are compared with
-        cosine = F.normalize(keypoints, dim=-1) @ F.normalize(cells, dim=-1).transpose(1, 2)  # (Q, K, hw)
-        return locate(sharpness * cosine.unflatten(-1, grid)).peak
+        return _best_match(keypoints, cells, grid, sharpness)
 
     return localise
+
+
+def whitened_matching(network: Network, sharpness: float = 20.0) -> Localiser:
+    """Matching with what enters the network's encoder, without the layout: its projections and nothing else of it.
+
+    Training-free as long as the projections are: the matching start sets them to the whitening of unlabelled training
+    features, and the recipe `small` freezes them there. Another recipe may train them.
+    """
+
+    def localise(features: Tensor, coordinates: Tensor, visible: Tensor, prior: Tensor, query: Tensor) -> Tensor:
+        features, coordinates, query = (x.to(network.mask_token.device) for x in (features, coordinates, query))
+        if network.settings.centred:
+            features = features - features.mean(dim=(-2, -1), keepdim=True)
+            query = network.centre_query(query)
+        pooled = pool(features, network.pooling(features, coordinates, None))  # (S, K, C)
+        keypoints = network.keypoint_proj(pooled.mean(dim=0))
+        cells = network.image_proj(query).flatten(2).transpose(1, 2)  # (Q, hw, d)
+        return _best_match(keypoints, cells, (query.shape[-2], query.shape[-1]), sharpness)
+
+    return localise
+
+
+def _best_match(keypoints: Tensor, cells: Tensor, grid: tuple[int, int], sharpness: float) -> Tensor:
+    """Where the cosine of keypoints (K, C) with cells (Q, hw, C) is largest: (Q, K, 2)."""
+    cosine = F.normalize(keypoints, dim=-1) @ F.normalize(cells, dim=-1).transpose(1, 2)  # (Q, K, hw)
+    return locate(sharpness * cosine.unflatten(-1, grid)).peak
 
 
 def layer_channels(backbone: Backbone) -> dict[int, slice]:
@@ -123,8 +148,9 @@ def with_graph(network: Network, graph: Graph) -> Network:
 
 
 def variants(network: Network) -> dict[str, Localiser]:
-    """The network's proposals, and its coordinates with no graph, the prior, and the predicted graph, as far as it
-    was trained with them."""
+    """What the network is built on if that is matching, its proposals, and its coordinates with no graph, the prior,
+    and the predicted graph, as far as it was trained with them."""
     able = GRAPHS[: GRAPHS.index(network.settings.graph) + 1]
     refined = {f"model, graph {graph}": network_localiser(with_graph(network, graph)) for graph in able}
-    return {"model, proposals": network_localiser(network, "proposals"), **refined}
+    matching = {"whitened matching": whitened_matching(network)} if network.settings.direct_match else {}
+    return {**matching, "model, proposals": network_localiser(network, "proposals"), **refined}

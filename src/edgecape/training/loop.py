@@ -177,7 +177,8 @@ class PhaseTrainer:
         ]
         kind = torch.optim.AdamW if self.settings.optimiser == "adamw" else torch.optim.Adam
         rate, decay = self.phase.learning_rate, self.settings.weight_decay
-        return kind([group for group in groups if group["params"]], lr=rate, weight_decay=decay)
+        used = [group for group in groups if group["params"]]
+        return kind(used, lr=rate, weight_decay=decay, eps=self.settings.epsilon)
 
     def learning_rate(self, step: int) -> float:
         warm = min(1.0, (step + 1) / self.phase.warmup) if self.phase.warmup else 1.0

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from edgecape.model.network import Output
 
-HALF_MISSED = 0.1  # of the frame: the distance at which a keypoint counts as half missed
+HALF_MISSED = 0.3  # of the frame: the distance at which a keypoint counts as half missed
 Distance = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 

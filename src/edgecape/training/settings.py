@@ -66,6 +66,8 @@ class TrainSettings:
     """Episodes per step over all processes."""
     optimiser: Literal["adam", "adamw"] = "adam"
     weight_decay: float = 0.0
+    epsilon: float = 1e-8
+    """Of the optimiser. A decoder that starts by not moving has gradients far below 1e-8: it would never start."""
     clip: float = 0.0
     """Largest gradient norm; 0: not clipped."""
     average: float = 0.0
@@ -120,16 +122,18 @@ def small() -> TrainSettings:
     """What trains well on a CPU in hours: starts from feature matching, cached views, self-supervised episodes."""
     strong = AugmentSettings(strong_probability=0.5)
     matching = ("image_proj.", "keypoint_proj.")  # stay as they start: whitened features match also what is new
-    localising = (
-        *matching,
-        "layout_proj.",
-        "encoder.",
-        "proposal_generator.",
-    )  # learned in phase base; later only the decoder learns
+    # Learned in phase base; later the decoder learns alone.
+    localising = (*matching, "layout_proj.", "encoder.", "proposal_generator.")
 
     def phase(name: str, epochs: int, **changes: Any) -> PhaseSettings:
-        common: dict[str, Any] = {"learning_rate": 3e-4, "decay": "cosine", "warmup": 50, "distance": "saturating"}
-        return replace(PHASES[name], epochs=epochs, self_supervised=0.5, **common | changes)
+        common: dict[str, Any] = {
+            "learning_rate": 3e-4,
+            "decay": "cosine",
+            "warmup": 50,
+            "distance": "saturating",
+            "self_supervised": 0.5,
+        }
+        return replace(PHASES[name], epochs=epochs, **common | changes)
 
     return TrainSettings(
         network=NetworkSettings(
@@ -141,7 +145,7 @@ def small() -> TrainSettings:
             backbone=BackboneSettings(layers=(11, 12)),
         ),
         phases=(
-            phase("base", 6, freeze=matching, heatmap_loss_weight=0.1),
+            phase("base", 6, freeze=matching, learning_rate=1e-3, self_supervised=0.3, heatmap_loss_weight=0.1),
             phase("graph", 4, freeze=localising, graph_learning_rate=10.0),
             phase("bias", 4, freeze=(*localising, "pose_graph."), graph_loss="off"),
         ),
@@ -157,6 +161,7 @@ def small() -> TrainSettings:
         initialisation="matching",
         optimiser="adamw",
         weight_decay=1e-4,
+        epsilon=1e-14,
         clip=1.0,
         average=0.998,
         validate_every=1,

@@ -1,0 +1,104 @@
+"""The web application: guard, API, description and page."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Receive, Scope, Send
+
+from edgecape import __version__
+from edgecape.errors import EdgeCapeError
+from edgecape.studio import predicting, routes
+from edgecape.studio.context import Studio
+from edgecape.studio.engine import Engine
+from edgecape.studio.limits import RefusedError
+from edgecape.studio.project import ProjectStore, sentence
+from edgecape.studio.prompts import PromptCache
+from edgecape.studio.security import Access, Guard
+
+HERE = Path(__file__).parent
+ABOUT = """Mark keypoints on a photo, predict them on others, correct and export. All coordinates are pixels of the
+upright photo, origin top left; edges count from 0. Every 4xx answer is {"error": "one sentence"}."""
+
+log = logging.getLogger("edgecape.studio")
+
+
+def create_app(store: ProjectStore, engine: Engine, access: Access | None = None) -> FastAPI:
+    """The engine is started and stopped with the app."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        engine.start()
+        yield
+        engine.stop()
+
+    app = FastAPI(
+        title="edgecape studio",
+        version=__version__,
+        description=ABOUT,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        separate_input_output_schemas=False,
+    )
+    app.state.studio = Studio(store, engine, PromptCache(store.limits.prompts))
+    app.include_router(routes.router)
+    app.include_router(predicting.router)
+    app.add_exception_handler(EdgeCapeError, _on_edgecape_error)
+    app.add_exception_handler(RequestValidationError, _on_validation_error)
+    app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(Exception, _on_any_error)
+    app.add_middleware(Guard, access=access or Access(), limits=store.limits)
+
+    @app.get("/docs", include_in_schema=False)
+    def docs() -> Response:
+        from edgecape.studio.reference import render
+
+        return HTMLResponse(render(app.openapi()))
+
+    @app.get("/docs.css", include_in_schema=False)
+    def docs_style() -> Response:
+        return FileResponse(HERE / "reference.css")
+
+    files = StaticFiles(directory=HERE / "page", html=True)
+
+    async def page(scope: Scope, receive: Receive, send: Send) -> None:
+        """Whatever is not the API's; a mount would hide that the API knows an address, but not that method."""
+        if scope["path"].startswith("/api/"):
+            raise HTTPException(404)
+        await files(scope, receive, send)
+
+    app.router.default = page
+    return app
+
+
+def _problem(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+    clean = message.encode("utf-8", "replace").decode("utf-8")  # half a character may be quoted
+    return JSONResponse({"error": clean}, status_code=status, headers=headers)
+
+
+def _on_edgecape_error(request: Request, error: Any) -> Response:
+    if not isinstance(error, RefusedError):
+        return _problem(422, str(error))
+    return _problem(error.status, str(error), {"Retry-After": str(error.retry_after)} if error.retry_after else None)
+
+
+def _on_validation_error(request: Request, error: Any) -> Response:
+    return _problem(422, sentence([{**one, "loc": one["loc"][1:] or one["loc"]} for one in error.errors()]))
+
+
+def _on_http_error(request: Request, error: Any) -> Response:
+    return _problem(error.status_code, f"{error.detail} ({request.method} {request.url.path})", error.headers)
+
+
+def _on_any_error(request: Request, error: Any) -> Response:
+    return _problem(500, "something went wrong in the studio; the terminal says what")

@@ -1,0 +1,131 @@
+"""The project's labels in the formats of other tools."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import unicodedata
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from edgecape import formats
+from edgecape.errors import AnnotationError
+from edgecape.formats import LabelledImage, LabelledObject, LabelSet
+from edgecape.images import SUFFIXES as IMAGE_SUFFIXES
+from edgecape.results import SUFFIXES
+from edgecape.studio.limits import RefusedError
+from edgecape.studio.models import Format, Photo, Project, Query, Shot
+from edgecape.studio.project import ProjectStore
+
+ABOUT = {
+    "coco": "COCO keypoints, one JSON file",
+    "coco-results": "detections for COCO's own evaluation, one JSON file",
+    "csv": "a table with one row per keypoint, for spreadsheets, R and pandas",
+    "cvat": "for import into CVAT as COCO Keypoints 1.0",
+    "deeplabcut": "a DeepLabCut table",
+    "labelme": "a LabelMe file for each photo",
+    "labelstudio": "tasks with predictions for Label Studio, and the labelling configuration",
+    "sleap": "a SLEAP file",
+    "yolo": "a YOLO pose data set: data.yaml and a text file for each photo",
+}
+ZIPPED = ("labelme", "labelstudio", "yolo")  # several files
+BESIDE = ("labelme",)  # photos lie beside their labels; elsewhere under images/
+LONGEST_NAME = 150  # bytes of a file name
+
+
+def available() -> list[Format]:
+    names = [name for name in formats.WRITERS if name != "sleap" or importlib.util.find_spec("sleap_io")]
+    return [Format(name=name, about=ABOUT[name], suffix=_suffix(name)) for name in names]
+
+
+def _suffix(format: str) -> str:
+    return ".zip" if format in ZIPPED else SUFFIXES.get(format, ".json")
+
+
+def export(store: ProjectStore, format: str, with_photos: bool, folder: Path) -> Path:
+    """A file in that folder: of the format, or a zip if it takes several."""
+    if format not in formats.WRITERS:
+        raise RefusedError(422, f"there is no format '{format[:50]}'; there are {', '.join(formats.WRITERS)}")
+    project = store.read()
+    content = folder / "content"
+    target = content / f"labels{SUFFIXES.get(format, '.json')}" if SUFFIXES.get(format) != "" else content
+    content.mkdir()
+    labels = label_set(project, root=content)
+    names = file_names(project.photos.values())
+    if with_photos:
+        place = content if format in BESIDE else content / "images"
+        place.mkdir(exist_ok=True)
+        for id_ in dict.fromkeys(item.photo for item in labelled(project)):
+            shutil.copyfile(store.path(id_), place / names[id_])
+    formats.write(target, labels, format)
+    if format not in ZIPPED and not with_photos:
+        return target
+    packed = folder / "labels.zip"
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
+        for path in sorted(content.rglob("*")):
+            if path.is_file():
+                file.write(path, path.relative_to(content).as_posix())
+    return packed
+
+
+def labelled(project: Project) -> list[Shot | Query]:
+    """Shots and found poses; a photo that became a shot counts as that, not as the prediction it came from."""
+    shots = [shot for shot in project.shots if any(shot.points)]
+    taken = [(shot.photo, shot.box) for shot in shots]
+    found = [
+        query
+        for query in project.queries
+        if query.pose and query.state in ("predicted", "accepted") and (query.photo, query.box) not in taken
+    ]
+    return [*shots, *found]
+
+
+def label_set(project: Project, root: Path) -> LabelSet:
+    names = file_names(project.photos.values())
+    objects: dict[str, list[LabelledObject]] = {}
+    for item in labelled(project):
+        thing = _marked(item) if isinstance(item, Shot) else _found(item)
+        objects.setdefault(item.photo, []).append(thing)
+    if not objects:
+        raise AnnotationError("there is nothing to export yet; mark a photo or predict on one")
+    images = [
+        LabelledImage(names[id_], project.photos[id_].width, project.photos[id_].height, tuple(things))
+        for id_, things in objects.items()
+    ]
+    return LabelSet(project.names, project.skeleton, project.name.strip() or "object", images, root)
+
+
+def _marked(shot: Shot) -> LabelledObject:
+    return LabelledObject(
+        [(point.x, point.y) if point else (0, 0) for point in shot.points],
+        visible=[point is not None for point in shot.points],
+        occluded=[point is not None and point.hidden for point in shot.points],
+        box=shot.box,
+    )
+
+
+def _found(query: Query) -> LabelledObject:
+    """What a person moved is certain."""
+    assert query.pose is not None
+    scores = np.where(query.pose.moved, 1.0, query.pose.scores)
+    return LabelledObject(query.pose.keypoints, scores=scores, box=query.box, score=float(scores.mean()))
+
+
+def file_names(photos: Iterable[Photo]) -> Mapping[str, str]:
+    """A file name for each photo: its label where that will do, and no two alike before the suffix."""
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for photo in photos:
+        text = "".join("_" if letter in '<>:"|?*' else letter for letter in photo.name).strip(" .")
+        stem, suffix = Path(text).stem, Path(text).suffix
+        if suffix.lower() not in IMAGE_SUFFIXES:
+            stem, suffix = text, ".jpg"
+        stem = unicodedata.normalize("NFC", stem).encode()[:LONGEST_NAME].decode(errors="ignore")
+        if not stem or stem.casefold() in taken:
+            stem = f"{stem}-{photo.id}".strip("-")
+        taken.add(stem.casefold())
+        names[photo.id] = stem + suffix
+    return names

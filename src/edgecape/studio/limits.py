@@ -1,0 +1,31 @@
+"""What the studio refuses: how much is too much, and the error that says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgecape.errors import EdgeCapeError
+
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Limits:
+    upload_bytes: int = 50 * MIB  # of one photo or label file
+    request_bytes: int = 2048 * MIB  # of one upload with all its files, and of what an archive unpacks to
+    json_bytes: int = 16 * MIB  # of a request without files
+    pixels: int = 64_000_000  # of one photo
+    keypoints: int = 150
+    shots: int = 50  # marked photos of one prompt, which are encoded together
+    photos: int = 1000  # of a project
+    queue: int = 2000  # photos that wait for the model, of all clients together
+    prompts: int = 32  # kept in memory
+
+
+class RefusedError(EdgeCapeError):
+    """A request that is answered with this status and nothing else."""
+
+    def __init__(self, status: int, message: str, retry_after: int | None = None):
+        super().__init__(message)
+        self.status = status
+        self.retry_after = retry_after  # seconds

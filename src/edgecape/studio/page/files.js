@@ -1,0 +1,284 @@
+// Everything that comes in or goes out as a file: photos, labels, prompts, project archives, exports, examples.
+
+import * as api from "./api.js";
+import * as edits from "./edits.js";
+import { count, h, icon } from "./dom.js";
+import { ask, notify, say } from "./notices.js";
+
+const AT_ONCE = 10; // photos per upload, so that the first appear before the last is sent
+const MANY = 3; // more photos than this at once are probably not all to be marked
+const PHOTO = /\.(jpe?g|png|webp|bmp|tiff?|gif|heic|heif|avif)$/i;
+const FORMATS = {
+  coco: "COCO",
+  "coco-results": "COCO results",
+  csv: "CSV",
+  cvat: "CVAT",
+  deeplabcut: "DeepLabCut",
+  labelme: "LabelMe",
+  labelstudio: "Label Studio",
+  sleap: "SLEAP",
+  yolo: "YOLO",
+};
+const LABELS = /\.(json|csv|slp|h5|hdf5|ya?ml)$/i;
+
+/** actions: { reload(project), saver, finder }. */
+export function createFiles(store, { reload, saver, finder }) {
+  /** Run something that may fail; the message offers to try again. */
+  async function attempt(work, key) {
+    try {
+      return await work();
+    } catch (problem) {
+      if (!(problem instanceof api.Problem)) throw problem;
+      const actions = problem.status === 0 ? [["Try again", () => attempt(work, key)]] : [];
+      notify(problem.message, { kind: "problem", key, actions });
+    }
+  }
+
+  function choose(run, { multiple = true, accept = "image/*" } = {}) {
+    const input = h("input", { type: "file", accept, "aria-label": "Choose files" });
+    input.multiple = multiple;
+    input.onchange = () => input.files.length && run([...input.files]);
+    input.click();
+  }
+
+  // --- photos -------------------------------------------------------------------------------------------------
+
+  /** Upload photos and put them where they belong; those that are no photos are named. */
+  async function addPhotos(files, target) {
+    for (let start = 0; start < files.length; start += AT_ONCE) {
+      const part = files.slice(start, start + AT_ONCE);
+      if (files.length > AT_ONCE) say(`Adding photos ${start + 1} to ${start + part.length} of ${files.length}`);
+      await attempt(async () => {
+        const { photos, failed } = await api.upload(part);
+        store.addPhotos(photos);
+        for (const { name, error } of failed)
+          notify(error.includes(name) ? error : `${name}: ${error}`, { kind: "problem" });
+        const ids = photos.map(({ id }) => id);
+        if (!ids.length) return;
+        if (target === "mark") {
+          const first = store.doc.shots.length;
+          store.change((doc) => edits.addShots(doc, ids));
+          store.show({ shot: first, selected: null });
+          document.getElementById("mark-stage").focus();
+          if (ids.length > MANY) offerToSearch(ids.slice(1));
+        } else {
+          store.change((doc) => edits.addQueries(doc, ids));
+          finder.start();
+        }
+        say(`${count(ids.length, "photo")} added`);
+      }, "photos");
+    }
+  }
+
+  /** Few people want to mark many photos: more likely they are to be searched. */
+  function offerToSearch(ids) {
+    const move = () => {
+      store.change((doc) =>
+        edits.addQueries({ ...doc, shots: doc.shots.filter(({ photo }) => !ids.includes(photo)) }, ids),
+      );
+      say(`${count(ids.length, "photo")} moved to Find`);
+    };
+    notify(`${count(ids.length + 1, "photo")} to mark. One is enough to begin with.`, {
+      key: "many",
+      actions: [[`Mark one, search ${ids.length}`, move]],
+    });
+  }
+
+  // --- starting from something --------------------------------------------------------------------------------
+
+  function start(found) {
+    store.addPhotos(found.photos ?? []);
+    store.change((doc) => edits.startFrom(doc, found));
+    store.show({ tab: found.shots.length ? "mark" : "find", shot: 0, selected: null, query: null, tool: "point" });
+  }
+
+  const openExample = (name) =>
+    attempt(async () => {
+      start(await api.example(name));
+      if (!store.doc.name) store.change((doc) => ({ ...doc, name }));
+      finder.start();
+    }, "example");
+
+  const openLabels = (files) =>
+    attempt(async () => {
+      const labels = files.find((file) => LABELS.test(file.name));
+      if (!labels) {
+        const names = files.map((file) => file.name).join(", ");
+        return notify(`No label file among ${names}; choose one (COCO, LabelMe …) with its photos.`, {
+          kind: "problem",
+        });
+      }
+      const found = await api.importLabels(
+        labels,
+        files.filter((file) => file !== labels),
+      );
+      start(found);
+      for (const { name, error } of found.failed ?? []) notify(`${name}: ${error}`, { kind: "problem" });
+      const missing = found.missing ?? [];
+      if (missing.length) {
+        const some = missing.slice(0, 3).join(", ") + (missing.length > 3 ? " …" : "");
+        notify(
+          `${labels.name} labels ${count(missing.length, "photo")} more, which you did not choose with it: ${some}`,
+        );
+      }
+    }, "labels");
+
+  const openPrompt = ([file]) =>
+    attempt(async () => {
+      const prompt = await api.openPrompt(file);
+      start({ names: prompt.names, skeleton: prompt.skeleton, shots: [], prompt: prompt.id });
+      finder.adopt(prompt);
+      notify(`${file.name} is ready: ${count(prompt.names.length, "keypoint")}. Drop the photos to search.`);
+    }, "prompt");
+
+  const openArchive = ([file]) =>
+    attempt(async () => {
+      await api.openArchive(file);
+      reload(await api.project());
+      notify(`${file.name} is open.`);
+    }, "archive");
+
+  async function startEmpty() {
+    const choices = [
+      ["Save a copy, then start empty", "save", "primary"],
+      ["Start empty", "empty", "danger"],
+    ];
+    const choice = await ask(
+      "Start a new project?",
+      "This takes everything out of the project folder, photos too. It cannot be undone.",
+      choices,
+    );
+    if (!choice) return;
+    await attempt(async () => {
+      await saver.flush();
+      if (choice === "save") await api.saveArchive();
+      await api.reset();
+      reload(await api.project());
+    }, "reset");
+  }
+
+  // --- out ----------------------------------------------------------------------------------------------------
+
+  /** Downloads show what is on the screen, so save first. */
+  const download = (what, get) =>
+    attempt(async () => {
+      if (!(await saver.flush()))
+        return notify("The last changes are not saved yet; try again when they are.", { kind: "problem" });
+      notify(`${what} saved as ${await get()}.`);
+    }, "download");
+
+  const saveArchive = () => download("Project", api.saveArchive);
+  const savePrompt = () => finder.prompt && download("Prompt", () => api.savePrompt(finder.prompt.id));
+  const exportAs = (format, photos) => download("Labels", () => api.exportLabels(format, photos));
+
+  // --- dropping -----------------------------------------------------------------------------------------------
+
+  function receive(files) {
+    const zip = files.find((file) => /\.zip$/i.test(file.name));
+    const prompt = files.find((file) => /\.(prompt|safetensors)$/i.test(file.name));
+    if (zip) openArchive([zip]);
+    else if (prompt) openPrompt([prompt]);
+    else if (files.some((file) => LABELS.test(file.name) && !PHOTO.test(file.name))) openLabels(files);
+    else if (files.length) addPhotos(files, store.look.tab);
+  }
+
+  const veil = document.getElementById("drop-veil");
+  addEventListener("dragover", (event) => {
+    event.preventDefault();
+    veil.classList.add("on");
+    veil.firstElementChild.textContent = store.look.tab === "mark" ? "Drop photos to mark" : "Drop photos to search";
+  });
+  addEventListener("dragleave", (event) => event.relatedTarget === null && veil.classList.remove("on"));
+  addEventListener("drop", (event) => {
+    event.preventDefault();
+    veil.classList.remove("on");
+    receive([...event.dataTransfer.files]);
+  });
+  addEventListener("paste", (event) => event.clipboardData.files.length && receive([...event.clipboardData.files]));
+
+  // --- menus and empty pages ----------------------------------------------------------------------------------
+
+  const START = {
+    labels: {
+      text: "Labels of another tool…",
+      about: "COCO, LabelMe, DeepLabCut, SLEAP …, with their photos",
+      run: () => choose(openLabels, { accept: "" }),
+    },
+    prompt: {
+      text: "Saved prompt…",
+      about: "A .prompt file saved here or by a script",
+      run: () => choose(openPrompt, { multiple: false, accept: "" }),
+    },
+    archive: {
+      text: "Saved project…",
+      about: "A .zip saved here",
+      run: () => choose(openArchive, { multiple: false, accept: ".zip" }),
+    },
+  };
+  const item = (text, about, run) => {
+    const close = (event) => (event.target.closest("[popover]")?.hidePopover(), run());
+    return h("button", { type: "button", onclick: close }, h("span", {}, text), about && h("small", {}, about));
+  };
+
+  async function fillMenus() {
+    const [formats, examples] = await Promise.all([api.formats(), api.examples()]);
+    const withPhotos = h("input", { type: "checkbox" });
+    const exports = formats.map(({ name, about }) =>
+      item(FORMATS[name] ?? name, about, () => exportAs(name, withPhotos.checked)),
+    );
+    const choice = h("label", { class: "check" }, withPhotos, "Put the photos in, too (.zip)");
+    document.getElementById("export-menu").append(choice, h("hr"), h("h2", {}, "Shots and found poses as"), ...exports);
+    document
+      .getElementById("project-menu")
+      .append(
+        item("Save a copy…", "Marks, poses and photos in one .zip", saveArchive),
+        h("h2", {}, "Start from"),
+        ...Object.values(START).map(({ text, about, run }) => item(text, about, run)),
+        ...examples.map(({ name, about }) => item(`Example: ${name}`, about, () => openExample(name))),
+        h("hr"),
+        item("New, empty project…", "", startEmpty),
+      );
+    const tries = examples.map(({ name, about }) =>
+      h("button", { type: "button", title: about, onclick: () => openExample(name) }, title(name)),
+    );
+    const others = Object.values(START).map(({ text, run }) =>
+      h("button", { type: "button", class: "text", onclick: run }, text),
+    );
+    document
+      .getElementById("mark-empty")
+      .append(
+        h(
+          "div",
+          { class: "welcome" },
+          icon("photo"),
+          h("h2", {}, "Start with one photo"),
+          h("p", {}, "You mark its keypoints once; they are found on all your other photos."),
+          choosePhotosButton("mark", "Choose a photo"),
+          h("p", { class: "hint" }, "or drop it anywhere on this page"),
+        ),
+        h("div", { class: "tries" }, h("span", {}, "Try an example"), ...tries),
+        h("div", { class: "others" }, h("span", {}, "Or go on from"), ...others),
+      );
+  }
+  document
+    .getElementById("find-empty")
+    .append(
+      h(
+        "div",
+        { class: "welcome" },
+        icon("photo"),
+        h("h2", {}, "Now the other photos"),
+        h("p", {}, "Drop as many as you like. The keypoints are found on each, and you correct what is wrong."),
+        choosePhotosButton("find", "Choose photos"),
+        h("p", { class: "hint" }, "or drop them anywhere on this page"),
+      ),
+    );
+
+  function choosePhotosButton(target, text) {
+    return h("button", { type: "button", class: "primary large", onclick: () => choosePhotos(target) }, text);
+  }
+  const choosePhotos = (target) => choose((files) => addPhotos(files, target));
+  const title = (name) => name[0].toUpperCase() + name.slice(1);
+
+  return { choosePhotos, savePrompt, saveArchive, attempt, fillMenus };
+}

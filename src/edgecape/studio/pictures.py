@@ -1,0 +1,102 @@
+"""Photos from clients: what they are, found out without trusting them, and as a browser can show them upright."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image
+
+from edgecape.errors import ImageError
+from edgecape.images import ORIENTATION, RGB, load_image
+from edgecape.studio.limits import Limits, RefusedError
+from edgecape.studio.models import id_of
+
+SUFFIXES = {  # by Pillow's name of the format; others (PostScript, fonts, video …) are not even tried
+    "JPEG": ".jpg",
+    "PNG": ".png",
+    "WEBP": ".webp",
+    "BMP": ".bmp",
+    "GIF": ".gif",
+    "TIFF": ".tif",
+    "PPM": ".ppm",
+    "JPEG2000": ".jp2",
+}
+AS_IT_IS = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}  # browsers show these
+THUMBNAIL = 320  # pixels of the longer side
+LONGEST_JPEG = 65_500
+
+
+@dataclass(frozen=True)
+class Facts:
+    id: str
+    width: int  # upright
+    height: int
+    suffix: str
+
+
+def examine(data: bytes, label: str, limits: Limits) -> Facts:
+    """That it is a photo which can be decoded: size from the header first, pixels only then."""
+    if not data:
+        raise RefusedError(415, f"'{label}' is empty; choose a photo")
+    if len(data) > limits.upload_bytes:
+        raise RefusedError(413, f"'{label}' has more than {limits.upload_bytes:,} bytes; make it smaller")
+    try:
+        with Image.open(io.BytesIO(data), formats=list(SUFFIXES)) as picture:
+            if picture.width * picture.height > limits.pixels:
+                raise RefusedError(
+                    413,
+                    f"'{label}' has {picture.width} × {picture.height} pixels; "
+                    f"a photo may have {limits.pixels:,} in all, make it smaller",
+                )
+            suffix = SUFFIXES.get(picture.format or "", ".jpg")  # MPO is what some phones put into .jpg
+            height, width = load_image(picture, f"'{label}'").shape[:2]
+    except RefusedError:
+        raise
+    except Image.DecompressionBombError:
+        raise RefusedError(413, f"'{label}' has too many pixels; a photo may have {limits.pixels:,}") from None
+    except Image.UnidentifiedImageError:
+        known = "JPEG, PNG, WebP, TIFF, BMP, GIF"
+        raise RefusedError(415, f"'{label}' is not a photo that can be read; choose {known}") from None
+    except ImageError as error:
+        raise RefusedError(415, f"{error}; choose another file") from error
+    except Exception as error:  # Pillow's decoders raise whatever they like on damaged files
+        raise RefusedError(415, f"'{label}' cannot be read: {error}; choose another file") from error
+    return Facts(id_of(data), width, height, suffix)
+
+
+def browser_type(path: Path) -> str | None:
+    """The media type of a file that a browser shows as the model sees it; None if it has to be converted."""
+    with Image.open(path) as picture:
+        plain = picture.mode in ("L", "RGB", "RGBA", "LA", "P") and getattr(picture, "n_frames", 1) == 1
+        upright = picture.getexif().get(ORIENTATION, 1) == 1
+        return AS_IT_IS.get(picture.format or "") if plain and upright else None
+
+
+def upright(path: Path) -> tuple[bytes, str]:
+    """The photo as the model sees it, and its media type."""
+    picture = load_image(path)
+    if max(picture.shape) > LONGEST_JPEG:
+        return as_png(picture), "image/png"
+    return _jpeg(Image.fromarray(picture), quality=92), "image/jpeg"
+
+
+def thumbnail(path: Path) -> bytes:
+    with Image.open(path) as picture:
+        picture.draft("RGB", (2 * THUMBNAIL, 2 * THUMBNAIL))  # JPEG only: decodes at a fraction of the size
+        small = Image.fromarray(load_image(picture))
+    small.thumbnail((THUMBNAIL, THUMBNAIL))
+    return _jpeg(small, quality=85)
+
+
+def as_png(picture: RGB) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(picture).save(file, "PNG")
+    return file.getvalue()
+
+
+def _jpeg(picture: Image.Image, quality: int) -> bytes:
+    file = io.BytesIO()
+    picture.save(file, "JPEG", quality=quality)
+    return file.getvalue()

@@ -1,0 +1,160 @@
+"""The part of the API that asks the model: prompts and predictions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import APIRouter
+from fastapi import Path as InPath
+from pydantic import ValidationError
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from edgecape.errors import AnnotationError, EdgeCapeError
+from edgecape.studio import models, prompts
+from edgecape.studio.context import BINARY, PROBLEM, PROBLEMS, OneFile, Shared, content_of, download
+from edgecape.studio.engine import Engine, Look, Outcome, Ticket
+from edgecape.studio.limits import RefusedError
+from edgecape.studio.project import as_label, check_marks
+from edgecape.types import Pose, Prompt, as_box
+
+router = APIRouter(prefix="/api", tags=["predict"], responses=PROBLEMS)
+PromptInPath = Annotated[models.PromptId, InPath()]
+
+
+class Arrivals:
+    """Outcomes on their way from the worker's thread to the request that waits for them."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[Outcome] = asyncio.Queue()
+
+    def put(self, outcome: Outcome) -> None:
+        self._loop.call_soon_threadsafe(self._queue.put_nowait, outcome)
+
+    async def next(self) -> Outcome:
+        return await self._queue.get()
+
+
+class Lines(StreamingResponse):
+    """One JSON object per line; its place in the line is freed however it ends, also when the client is gone."""
+
+    media_type = "application/x-ndjson"
+
+    def __init__(self, lines: AsyncIterator[str], engine: Engine, ticket: Ticket):
+        super().__init__(lines)
+        self._engine, self._ticket = engine, ticket
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._engine.cancel(self._ticket)
+
+
+@router.post("/prompts", summary="Create a prompt from marked photos")
+async def post_prompt(marks: models.Marks, studio: Shared) -> models.PromptFacts:
+    """What the model makes of the marks, with the graph it predicts; use its id to predict.
+
+    The same request gives the same id, and costs nothing as long as the prompt is kept (the last 32 are).
+    """
+    check_marks(marks, studio.limits)
+    id_ = prompts.id_of_marks(marks)
+    prompt = studio.prompts.find(id_)
+    if prompt is None:
+        arrivals = Arrivals()
+        studio.engine.encode(prompts.as_supports(marks, studio.store.path), arrivals.put)
+        outcome = await arrivals.next()
+        if isinstance(outcome, EdgeCapeError):
+            raise outcome
+        assert isinstance(outcome, Prompt)
+        prompt = outcome
+        studio.prompts.keep(id_, prompt)
+    return prompts.facts(id_, prompt)
+
+
+@router.post("/prompts/file", summary="Create a prompt from a saved one")
+def post_prompt_file(file: OneFile, studio: Shared) -> models.PromptFacts:
+    """A .prompt file of this model, saved here or by `edgecape predict --save-prompt`; it is kept in the project."""
+    content, label = content_of(file, studio.limits), as_label(file.filename)
+    if len(content) > studio.limits.upload_bytes:
+        raise RefusedError(413, f"'{label}' has more than {studio.limits.upload_bytes:,} bytes; choose a .prompt file")
+    with studio.store.scratching() as folder:
+        path = folder / "given.prompt"
+        path.write_bytes(content)
+        prompt = prompts.load(path, label)
+    if len(prompt) > studio.limits.keypoints:
+        raise AnnotationError(f"'{label}' has {len(prompt)} keypoints; there may be {studio.limits.keypoints}")
+    model = studio.engine.estimator
+    if model is None:
+        raise RefusedError(409, "the model is not loaded yet; try again in a moment", retry_after=2)
+    if prompt.model != model.fingerprint:
+        raise AnnotationError(f"'{label}' was made by another model; create it again from marked photos")
+    id_ = studio.store.keep_prompt(content)
+    studio.prompts.keep(id_, prompt)
+    return prompts.facts(id_, prompt)
+
+
+@router.get("/prompts/{id}", summary="A prompt")
+def get_prompt(id: PromptInPath, studio: Shared) -> models.PromptFacts:
+    """As it was answered when it was created; 404 if it is not kept any more."""
+    return prompts.facts(id, studio.prompt(id))
+
+
+@router.get("/prompts/{id}/file", summary="Save a prompt", response_class=Response, responses=BINARY)
+def get_prompt_file(id: PromptInPath, studio: Shared) -> Response:
+    """For `edgecape predict --support FILE.prompt`, `Prompt.load`, or to be opened here again."""
+    prompt = studio.prompt(id)
+
+    def make(folder: Path) -> Path:
+        prompt.save(folder / "saved.prompt")
+        return folder / "saved.prompt"
+
+    return download(studio.store, make, studio.store.read().name or "object")
+
+
+@router.post(
+    "/predictions",
+    summary="Find the keypoints on photos",
+    status_code=200,
+    response_class=Lines,
+    response_model=models.Prediction,
+    responses={"4XX": {"description": "what was wrong", "content": PROBLEM}},
+    response_description="one JSON object per line, in the order of the request, each as soon as it is known",
+)
+async def post_predictions(wanted: models.PredictionRequest, studio: Shared) -> Response:
+    """Photos of all clients take turns. Closing the connection takes the rest of the request out of the line."""
+    most = studio.limits.photos
+    if len(wanted.photos) > most:
+        raise AnnotationError(f"{len(wanted.photos)} photos are too many for one request; give at most {most}")
+    prompt = studio.prompt(wanted.prompt)
+    names = [studio.store.photo(item.photo).name for item in wanted.photos]
+    looks = [
+        Look(studio.store.path(item.photo), None if item.box is None else as_box(item.box)) for item in wanted.photos
+    ]
+    arrivals = Arrivals()
+    ticket = studio.engine.predict(prompt, looks, arrivals.put)
+
+    async def lines() -> AsyncIterator[str]:
+        for index, (item, look, name) in enumerate(zip(wanted.photos, looks, names, strict=True)):
+            found = models.Prediction(photo=item.photo, index=index)
+            try:
+                found.pose = _pose(await arrivals.next())
+            except EdgeCapeError as error:
+                found.error = str(error).replace(str(look.image), f"'{name}'")
+            yield found.model_dump_json(exclude_none=True) + "\n"
+
+    return Lines(lines(), studio.engine, ticket)
+
+
+def _pose(outcome: Outcome) -> models.Found:
+    if not isinstance(outcome, Pose):
+        assert isinstance(outcome, EdgeCapeError)
+        raise outcome
+    try:
+        return models.Found(keypoints=outcome.keypoints.tolist(), scores=outcome.scores.tolist())
+    except ValidationError:
+        raise EdgeCapeError("the model found nothing that is a place; look at another part of the photo") from None

@@ -1,0 +1,334 @@
+"""The project: one folder with project.json and photos/, and nothing is ever written outside it.
+
+Photos are stored under the hash of their bytes. Names that clients give are labels inside project.json, never paths.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+import unicodedata
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from edgecape.errors import AnnotationError, DataError, EdgeCapeError
+from edgecape.files import atomic_write, read_json, write_json
+from edgecape.studio import pictures
+from edgecape.studio.limits import Limits, RefusedError
+from edgecape.studio.models import Document, Failure, Marks, Photo, Project, Uploaded, id_of
+from edgecape.types import as_edges
+
+FILE, PHOTOS, PROMPTS, WORK = "project.json", "photos", "prompts", ".work"
+OURS = re.compile(r"^[0-9a-f]{16}\.[a-z0-9]{2,6}$")
+LONGEST_LABEL = 200
+
+
+class StoredPhoto(Photo):
+    suffix: str
+
+
+class Stored(Document):
+    """What project.json holds."""
+
+    format: str = "edgecape project 1"
+    photos: dict[str, StoredPhoto] = Field(default={})
+
+
+class ProjectStore:
+    """One project and its folder; safe to use from several threads."""
+
+    def __init__(self, folder: Path, limits: Limits):
+        self.folder = folder
+        self.limits = limits
+        self._lock = threading.RLock()
+        self._adding = threading.Lock()  # photos are stored before project.json lists them: no sweep in between
+        self._decoding = threading.BoundedSemaphore(2)  # decoded photos are large
+        self._stamp: tuple[int, int] | None = None  # of project.json as last read or written
+        self._project = self._load()
+
+    # --- the document ------------------------------------------------------------------------------------
+
+    def read(self) -> Project:
+        with self._lock:
+            stored = self._project
+            photos = {id_: as_photo(photo) for id_, photo in stored.photos.items()}
+            return Project(**dict(as_document(stored)), photos=photos)
+
+    def save(self, document: Document) -> int:
+        """The new revision; refused if the document is not based on the last one."""
+        with self._lock:
+            if document.revision != self._project.revision:
+                raise RefusedError(
+                    409,
+                    f"the project is at revision {self._project.revision}, not {document.revision}: "
+                    "another window changed it; load it again",
+                )
+            check_document(document, self._project.photos, self.limits)
+            if document.prompt is not None and not self.prompt_path(document.prompt).is_file():
+                raise AnnotationError(f"there is no prompt '{document.prompt}' in the project; open its file first")
+            return self._replace(document, self._project.photos)
+
+    def reset(self) -> Project:
+        with self._adding, self._lock:
+            self._replace(Document(), {})
+            self._sweep()
+            return self.read()
+
+    def replace(
+        self, document: Document, photos: dict[str, tuple[StoredPhoto, Path]], prompt: bytes | None = None
+    ) -> Project:
+        """By another, whose photos are files that may be moved away."""
+        check_document(document, photos, self.limits)
+        with self._adding, self._lock:
+            (self.folder / PHOTOS).mkdir(parents=True, exist_ok=True)
+            for photo, path in photos.values():
+                path.replace(self._photo_path(photo))
+            if prompt is not None:
+                self.keep_prompt(prompt)
+            self._replace(document, {id_: photo for id_, (photo, _) in photos.items()})
+            self._sweep()
+            return self.read()
+
+    # --- photos ------------------------------------------------------------------------------------------
+
+    def add_photos(self, files: Iterable[tuple[str | None, bytes]]) -> tuple[Uploaded, list[int]]:
+        """Files as (name, bytes): those that are photos are stored; and the statuses of those that are not."""
+        added: dict[str, StoredPhoto] = {}
+        failed: list[Failure] = []
+        statuses: list[int] = []
+        with self._adding:
+            for name, data in files:
+                label = as_label(name)
+                try:
+                    photo = self._examine(label, data)
+                    known = self._project.photos | added
+                    if photo.id not in known and len(known) >= self.limits.photos:
+                        told = f"a project may have {self.limits.photos} photos; remove some"
+                        raise RefusedError(422, f"'{label}' is one too many: {told}")
+                    if photo.id not in known:
+                        with atomic_write(self._photo_path(photo), "wb") as file:
+                            file.write(data)
+                    added[photo.id] = known.get(photo.id, photo)
+                except EdgeCapeError as error:
+                    failed.append(Failure(name=label, error=str(error)))
+                    statuses.append(error.status if isinstance(error, RefusedError) else 422)
+            if added:
+                with self._lock:
+                    self._write(self._project.model_copy(update={"photos": self._project.photos | added}))
+        return Uploaded(photos=[as_photo(photo) for photo in added.values()], failed=failed), statuses
+
+    def _examine(self, label: str, data: bytes) -> StoredPhoto:
+        with self._decoding:
+            facts = pictures.examine(data, label, self.limits)
+        return StoredPhoto(id=facts.id, name=label, width=facts.width, height=facts.height, suffix=facts.suffix)
+
+    def delete_photo(self, id_: str) -> None:
+        with self._lock:
+            photo = self.photo(id_)
+            project = self._project
+            if id_ in project.used():
+                raise RefusedError(409, f"photo '{photo.name}' is used in the project; remove it there first")
+            left = {key: value for key, value in project.photos.items() if key != id_}
+            self._write(project.model_copy(update={"photos": left}))
+            self._photo_path(photo).unlink(missing_ok=True)
+
+    def photo(self, id_: str) -> StoredPhoto:
+        try:
+            return self._project.photos[id_]
+        except KeyError:
+            raise RefusedError(404, f"there is no photo '{id_}' in the project; upload it again") from None
+
+    def path(self, id_: str) -> Path:
+        return self._photo_path(self.photo(id_))
+
+    def picture(self, id_: str) -> tuple[Path, str] | tuple[bytes, str]:
+        """The upright photo for a browser: its file if that will do, else converted, with the media type."""
+        path = self.path(id_)
+        with self._decoding:
+            media_type = pictures.browser_type(path)
+            return (path, media_type) if media_type else pictures.upright(path)
+
+    def thumbnail(self, id_: str) -> bytes:
+        path = self.path(id_)
+        with self._decoding:
+            return pictures.thumbnail(path)
+
+    def _photo_path(self, photo: StoredPhoto) -> Path:
+        return self.folder / PHOTOS / f"{photo.id}{photo.suffix}"
+
+    # --- saved prompts -----------------------------------------------------------------------------------
+
+    def prompt_path(self, id_: str) -> Path:
+        return self.folder / PROMPTS / f"{id_}.prompt"
+
+    def keep_prompt(self, content: bytes) -> str:
+        """Its id; the oldest that the project does not use goes if there are too many."""
+        id_ = id_of(content)
+        with self._lock:
+            with atomic_write(self.prompt_path(id_), "wb") as file:
+                file.write(content)
+            others = [
+                path for path in (self.folder / PROMPTS).iterdir() if path.stem not in (id_, self._project.prompt)
+            ]
+            others.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
+            for path in others[self.limits.prompts - 1 :]:
+                path.unlink(missing_ok=True)
+        return id_
+
+    # --- the folder --------------------------------------------------------------------------------------
+
+    @property
+    def work(self) -> Path:
+        """For what is on its way in or out; empty when nobody asks for anything."""
+        return self.folder / WORK
+
+    def open_folder(self) -> None:
+        """Make it, so that what cannot be written is found out at once; sweep what a crash left behind."""
+        try:
+            shutil.rmtree(self.work, ignore_errors=True)
+            self.work.mkdir(parents=True)
+        except OSError as error:
+            told = f"{error.strerror}; choose another folder"
+            raise DataError(f"nothing can be written to {self.folder}: {told}") from None
+        self._sweep()
+
+    def close_folder(self) -> None:
+        shutil.rmtree(self.work, ignore_errors=True)
+        with suppress(OSError):
+            self.folder.rmdir()  # if it is still empty
+
+    def scratch(self) -> Path:
+        """A new folder inside the project, for the caller to remove."""
+        folder = self.work / uuid.uuid4().hex
+        folder.mkdir(parents=True)
+        return folder
+
+    @contextmanager
+    def scratching(self) -> Iterator[Path]:
+        folder = self.scratch()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _load(self) -> Stored:
+        path = self.folder / FILE
+        if not path.exists():
+            if self.folder.exists() and (not self.folder.is_dir() or set(_names(self.folder)) - {WORK}):
+                raise DataError(f"{self.folder} holds other things; give a new or empty folder for the project")
+            return Stored()
+        project = read_document(Stored, read_json(path), str(path))
+        check_document(project, project.photos, self.limits)
+        if project.prompt is not None and not self.prompt_path(project.prompt).is_file():
+            raise DataError(f"prompt {self.prompt_path(project.prompt)} of {path} is missing; put it back")
+        missing = next((photo for photo in project.photos.values() if not self._photo_path(photo).is_file()), None)
+        if missing is not None:
+            raise DataError(f"photo {self._photo_path(missing)} ('{missing.name}') of {path} is missing; put it back")
+        self._stamp = _stamp(path)
+        return project
+
+    def _replace(self, document: Document, photos: dict[str, StoredPhoto]) -> int:
+        revision = self._project.revision + 1
+        self._write(Stored(**dict(as_document(document)) | {"revision": revision}, photos=photos))
+        return revision
+
+    def _write(self, project: Stored) -> None:
+        """First the file, whole or not at all, then memory."""
+        path = self.folder / FILE
+        if _stamp(path) != self._stamp:
+            raise RefusedError(409, f"{path} was changed by another program; stop the studio and start it again")
+        write_json(path, project.model_dump(mode="json", by_alias=True))
+        self._stamp = _stamp(path)
+        self._project = project
+
+    def _sweep(self) -> None:
+        """Remove photos and prompts that the project does not list: of a crash, or of the project before."""
+        listed = {self._photo_path(photo) for photo in self._project.photos.values()}
+        listed.add(self.prompt_path(self._project.prompt or ""))
+        for folder in (self.folder / PHOTOS, self.folder / PROMPTS):
+            for name in _names(folder):
+                if OURS.match(name) and folder / name not in listed:
+                    with suppress(OSError):
+                        (folder / name).unlink()
+
+
+def as_photo(photo: StoredPhoto) -> Photo:
+    return Photo(id=photo.id, name=photo.name, width=photo.width, height=photo.height)
+
+
+def as_label(name: str | None) -> str:
+    """What a client calls a file, as one line of text of bearable length; its folders are cut off."""
+    text = (name or "").encode("utf-8", "replace").decode("utf-8").replace("\\", "/").rsplit("/", 1)[-1]
+    text = "".join(letter for letter in text if unicodedata.category(letter) not in ("Cc", "Cs", "Zl", "Zp")).strip()
+    stem, dot, suffix = text.rpartition(".")
+    if len(text) > LONGEST_LABEL:
+        text = stem[: LONGEST_LABEL - 10] + dot + suffix[:9] if dot else text[:LONGEST_LABEL]
+    return text or "photo"
+
+
+def read_document(kind: type[Any], content: Any, where: str) -> Any:
+    try:
+        return kind.model_validate(content)
+    except ValidationError as error:
+        raise DataError(f"{where} is not a project of this studio: {sentence(error.errors())}") from None
+
+
+def sentence(errors: Sequence[Any]) -> str:
+    """Of what pydantic found, the first: where, and what."""
+    first = errors[0]
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return f"{place}: {first['msg']}{more}".removeprefix(": ")
+
+
+def check_document(document: Document, photos: Any, limits: Limits) -> None:
+    """That all its parts fit together and to the photos."""
+    check_marks(document, limits)
+    K = len(document.names)
+    for number, query in enumerate(document.queries):
+        pose = query.pose
+        if pose is not None and {len(pose.keypoints), len(pose.scores), len(pose.moved)} != {K}:
+            raise AnnotationError(f"the pose of query {number} does not fit {K} keypoints; predict it again")
+    if len(document.queries) > limits.photos:
+        raise AnnotationError(f"{len(document.queries)} queries are too many; a project may have {limits.photos}")
+    unknown = next((id_ for id_ in document.used() if id_ not in photos), None)
+    if unknown is not None:
+        raise AnnotationError(f"there is no photo '{unknown}' in the project; upload it first")
+
+
+def check_marks(marks: Marks, limits: Limits) -> None:
+    K = len(marks.names)
+    if limits.keypoints < K:
+        raise AnnotationError(f"{K} keypoints are too many; a project may have {limits.keypoints}")
+    if len(set(marks.names)) < K:
+        twice = next(name for name in marks.names if marks.names.count(name) > 1)
+        raise AnnotationError(f"two keypoints are named '{twice}'; names must differ")
+    if len(marks.shots) > limits.shots:
+        raise AnnotationError(f"{len(marks.shots)} marked photos are too many; a project may have {limits.shots}")
+    as_edges(marks.skeleton, K)
+    for number, shot in enumerate(marks.shots):
+        if len(shot.points) != K:
+            raise AnnotationError(f"shot {number} has {len(shot.points)} points for {K} keypoints; give one each")
+
+
+def as_document(project: Document) -> Document:
+    """Without what Project and Stored add."""
+    return Document(**{name: getattr(project, name) for name in Document.model_fields})
+
+
+def _names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()] if folder.is_dir() else []
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        facts = path.stat()
+    except FileNotFoundError:
+        return None
+    return facts.st_ino, facts.st_mtime_ns

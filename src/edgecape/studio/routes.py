@@ -1,0 +1,200 @@
+"""The part of the API that does without the model: project, photos, where to begin, exports."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, File, Query, UploadFile
+from fastapi import Path as InPath
+from starlette.responses import FileResponse, JSONResponse, Response
+
+from edgecape import __version__, examples
+from edgecape.errors import AnnotationError
+from edgecape.studio import models
+from edgecape.studio.archive import open_archive, write_archive
+from edgecape.studio.context import BINARY, PROBLEMS, OneFile, Shared, content_of, contents_of, download
+from edgecape.studio.exports import available, export
+from edgecape.studio.imports import import_labels
+from edgecape.studio.limits import RefusedError
+from edgecape.studio.pictures import as_png
+
+router = APIRouter(prefix="/api", responses=PROBLEMS)
+PhotoInPath = Annotated[models.PhotoId, InPath()]
+
+
+# --- status --------------------------------------------------------------------------------------------------
+
+
+@router.get("/status", tags=["status"], summary="Version, model, limits and how much waits")
+def get_status(studio: Shared) -> models.Status:
+    """The model is loaded when the studio starts; what needs it waits until its state is "ready"."""
+    engine = studio.engine
+    model, error = engine.estimator, engine.error
+    return models.Status(
+        version=__version__,
+        model=models.ModelFacts(
+            state="failed" if error else "ready" if model else "loading",
+            error=None if error is None else str(error),
+            fingerprint=None if model is None else model.fingerprint,
+            facts={} if model is None else model.facts,
+        ),
+        limits=models.LimitFacts(**asdict(studio.limits)),
+        queue=models.QueueFacts(waiting=engine.waiting, running=engine.running),
+    )
+
+
+# --- the project ---------------------------------------------------------------------------------------------
+
+
+@router.get("/project", tags=["project"], summary="The project")
+def get_project(studio: Shared) -> models.Project:
+    """The whole document, with the photos it may refer to."""
+    return studio.store.read()
+
+
+@router.put("/project", tags=["project"], summary="Save the project")
+def put_project(project: models.Project, studio: Shared) -> models.Revision:
+    """The whole document replaces the last one, if `revision` is that of the last one; else the answer is 409."""
+    return models.Revision(revision=studio.store.save(project))
+
+
+@router.post("/project/reset", tags=["project"], summary="Begin a new project")
+def reset_project(studio: Shared) -> models.Project:
+    """Removes all marks, poses and photos of the project."""
+    return studio.store.reset()
+
+
+@router.get(
+    "/project/archive",
+    tags=["project"],
+    summary="Save the project as a file",
+    response_class=Response,
+    responses=BINARY,
+)
+def get_archive(studio: Shared) -> Response:
+    """A zip with project.json and the photos it uses, which another studio can open."""
+    name = f"{studio.store.read().name or 'project'}.edgecape"
+    return download(studio.store, lambda folder: write_archive(studio.store, folder / "project.zip"), name)
+
+
+@router.post("/project/archive", tags=["project"], summary="Open a saved project")
+def post_archive(file: OneFile, studio: Shared) -> models.Project:
+    """Replaces the project, once the whole archive was found to be good."""
+    return open_archive(studio.store, file.file)
+
+
+# --- photos --------------------------------------------------------------------------------------------------
+
+
+@router.post(
+    "/photos",
+    tags=["photos"],
+    summary="Upload photos",
+    response_model=models.Uploaded,
+    responses={"4XX": {"model": models.NothingUploaded | models.Problem, "description": "no file could be used"}},
+)
+def post_photos(files: Annotated[list[UploadFile], File()], studio: Shared) -> Any:
+    """One or many. A file that is no photo is named in `failed`; if all are, the answer is 413, 415 or 422.
+
+    The same bytes give the same id. Names are labels: they are shown and exported, but never used as paths.
+    """
+    uploaded, statuses = studio.store.add_photos(contents_of(files, studio.limits))
+    if uploaded.photos:
+        return uploaded
+    status = statuses[0] if len(set(statuses)) == 1 else 422
+    return JSONResponse({"error": uploaded.failed[0].error, **uploaded.model_dump()}, status_code=status)
+
+
+@router.get(
+    "/photos/{id}",
+    tags=["photos"],
+    summary="A photo, upright",
+    response_class=Response,
+    responses={200: {"content": {"image/*": {}}, "description": "the picture"}},
+)
+def get_photo(
+    id: PhotoInPath,
+    studio: Shared,
+    thumb: Annotated[bool, Query(description="at most 320 pixels wide and high, as JPEG")] = False,
+) -> Response:
+    """As a browser can show it: the uploaded file if it is an upright JPEG, PNG or WebP, else converted."""
+    headers = {"Cache-Control": "private, max-age=31536000, immutable"}
+    if thumb:
+        return Response(studio.store.thumbnail(id), media_type="image/jpeg", headers=headers)
+    picture, media_type = studio.store.picture(id)
+    if isinstance(picture, Path):
+        return FileResponse(picture, media_type=media_type, headers=headers)
+    return Response(picture, media_type=media_type, headers=headers)
+
+
+@router.delete("/photos/{id}", tags=["photos"], summary="Remove a photo", status_code=204)
+def delete_photo(id: PhotoInPath, studio: Shared) -> None:
+    """409 while a shot or query of the saved project uses it."""
+    studio.store.delete_photo(id)
+
+
+# --- where to begin ------------------------------------------------------------------------------------------
+
+
+@router.post("/import", tags=["begin"], summary="Marks from a label file")
+def post_import(
+    file: Annotated[UploadFile, File(description="COCO, LabelMe, Label Studio, CSV, DeepLabCut CSV or small JSON")],
+    studio: Shared,
+    photos: Annotated[list[UploadFile] | None, File(description="that it names, unless the project has them")] = None,
+) -> models.Imported:
+    """Photos are found by file name. They are stored; the project's document stays as it is."""
+    content = content_of(file, studio.limits)
+    return import_labels(studio.store, file.filename, content, contents_of(photos or (), studio.limits))
+
+
+@router.get("/examples", tags=["begin"], summary="Bundled examples")
+def get_examples() -> list[models.About]:
+    """A marked picture each, and others to find its keypoints on."""
+    return [models.About(name=example.name, about=example.about) for example in _examples()]
+
+
+@router.post("/examples/{name}", tags=["begin"], summary="Begin with an example")
+def post_example(name: Annotated[str, InPath(pattern="^[a-z]{1,50}$")], studio: Shared) -> models.Example:
+    """Its pictures are stored; the project's document stays as it is."""
+    example = next((example for example in _examples() if example.name == name), None)
+    if example is None:
+        there = ", ".join(example.name for example in _examples())
+        raise RefusedError(404, f"there is no example '{name}'; there are {there}")
+    names = [f"{name}.png", *(f"{name} {number}.png" for number in range(2, len(example.queries) + 2))]
+    files = zip(names, map(as_png, (example.support.image, *example.queries)), strict=True)
+    uploaded, _ = studio.store.add_photos(files)
+    if uploaded.failed:
+        raise AnnotationError(uploaded.failed[0].error)
+    first, *others = uploaded.photos
+    points = [models.Point(x=float(x), y=float(y)) for x, y in example.support.keypoints]
+    return models.Example(
+        names=list(example.support.names or ()),
+        skeleton=[list(edge) for edge in example.support.skeleton or ()],
+        shots=[models.Shot(photo=first.id, points=list(points))],
+        queries=[models.Query(photo=photo.id) for photo in others],
+        photos=uploaded.photos,
+    )
+
+
+@cache
+def _examples() -> list[examples.Example]:
+    return examples.all_examples()
+
+
+# --- exports -------------------------------------------------------------------------------------------------
+
+
+@router.get("/formats", tags=["export"], summary="Formats to export to")
+def get_formats() -> list[models.Format]:
+    """Those whose suffix is .zip take several files."""
+    return available()
+
+
+@router.post("/export", tags=["export"], summary="Export labels", response_class=Response, responses=BINARY)
+def post_export(wanted: models.ExportRequest, studio: Shared) -> Response:
+    """Marked photos and found poses of the saved project. Keypoints that a person moved get score 1."""
+    name = f"{studio.store.read().name or 'labels'}-{wanted.format}"
+    return download(studio.store, lambda folder: export(studio.store, wanted.format, wanted.photos, folder), name)

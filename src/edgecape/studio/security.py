@@ -1,0 +1,171 @@
+"""Who may ask: a guard before everything else.
+
+A page of another site must not be able to use a studio that runs on this machine, whatever name it gives it (DNS
+rebinding), and a studio that other machines reach asks for a token.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs, urlsplit
+
+from fastapi import HTTPException
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from edgecape.studio.limits import Limits
+
+COOKIE = "edgecape_studio"
+LOCAL = ("localhost", "127.0.0.1", "::1")
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' blob: data:; object-src 'none'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True)
+class Access:
+    host: str = "127.0.0.1"  # the studio is bound to
+    token: str | None = None
+
+    def knows(self, host_header: str) -> bool:
+        """Elsewhere than on this machine, the token is what keeps others out: no page can guess it."""
+        name = _host(host_header)
+        return not is_loopback(self.host) or name in LOCAL or name == self.host
+
+    def cookie(self) -> str:
+        return hashlib.sha256(f"edgecape studio {self.token}".encode()).hexdigest()
+
+    def admits(self, headers: Headers) -> bool:
+        if self.token is None:
+            return True
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and _same(given.strip(), self.token):
+            return True
+        try:
+            cookies = SimpleCookie(headers.get("cookie", ""))
+        except CookieError:
+            return False
+        return COOKIE in cookies and _same(cookies[COOKIE].value, self.cookie())
+
+
+class Guard:
+    """ASGI middleware: refuses, counts bytes, and adds headers to every answer."""
+
+    def __init__(self, app: ASGIApp, access: Access, limits: Limits):
+        self.app, self.access, self.limits = app, access, limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("Cache-Control", "no-store" if scope["path"].startswith("/api") else "no-cache")
+            await send(message)
+
+        answer = self._answer(scope)
+        if answer is not None:
+            await answer(scope, receive, send_with_headers)
+            return
+        await self.app(scope, self._counting(scope, receive), send_with_headers)
+
+    def _answer(self, scope: Scope) -> Response | None:
+        """What to say instead of asking the app; None if all is well."""
+        headers, path = Headers(scope=scope), scope["path"]
+        host = headers.get("host", "")
+        if not self.access.knows(host):
+            return _refuse(403, f"the studio does not go by the name '{host[:100]}'; open it by the address it printed")
+        origin = headers.get("origin")
+        if origin is not None and _netloc(origin) != host.lower():
+            return _refuse(403, f"requests from other sites ('{origin[:100]}') are refused; use the studio's own page")
+        site = headers.get("sec-fetch-site", "none")
+        opens_page = scope["method"] == "GET" and headers.get("sec-fetch-dest") == "document" and not _is_api(path)
+        if site not in ("none", "same-origin") and not opens_page:
+            return _refuse(403, "requests from other sites are refused; use the studio's own page")
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("token") if path == "/" else None
+        if given and self.access.token is not None:
+            return self._let_in(given[0])
+        if _is_api(path) and not self.access.admits(headers):
+            told = "open the studio by the address with ?token=…, or send 'Authorization: Bearer TOKEN'"
+            return _refuse(401, f"a token is needed; {told}", {"WWW-Authenticate": "Bearer"})
+        length = headers.get("content-length", "0")
+        if not length.isdigit() or int(length) > self._most(headers):
+            return _refuse(413, f"the request has {length[:30]} bytes; it may have {self._most(headers):,}")
+        return None
+
+    def _let_in(self, given: str) -> Response:
+        assert self.access.token is not None
+        if not _same(given, self.access.token):
+            return _refuse(403, "this is not the token of the studio; use the address it printed")
+        answer = RedirectResponse("/", status_code=303)
+        answer.set_cookie(COOKIE, self.access.cookie(), httponly=True, samesite="strict")
+        return answer
+
+    def _most(self, headers: Headers) -> int:
+        files = headers.get("content-type", "").startswith("multipart/form-data")
+        return self.limits.request_bytes if files else self.limits.json_bytes
+
+    def _counting(self, scope: Scope, receive: Receive) -> Receive:
+        """For bodies that do not tell their length before."""
+        most, seen = self._most(Headers(scope=scope)), 0
+
+        async def counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > most:
+                raise HTTPException(413, f"the request has more than {most:,} bytes; send less at once")
+            return message
+
+        return counted
+
+
+def _is_api(path: str) -> bool:
+    return path == "/api" or path.startswith("/api/")
+
+
+def _host(header: str) -> str:
+    """Without port and brackets."""
+    try:
+        return (urlsplit(f"//{header}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _netloc(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
+
+
+def _same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))
+
+
+def _refuse(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+    clean = message.encode("utf-8", "replace").decode("utf-8")
+    return JSONResponse({"error": clean}, status_code=status, headers=headers)

@@ -1,0 +1,97 @@
+"""Running the studio until somebody stops it."""
+
+from __future__ import annotations
+
+import re
+import socket
+import tempfile
+import threading
+import webbrowser
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgecape.errors import SettingsError
+
+if TYPE_CHECKING:
+    from edgecape.predictor import EdgeCape
+
+TOKEN = re.compile(r"[A-Za-z0-9._~-]{8,}")  # what needs no quoting in an address or a header
+
+
+def serve(
+    project: Path,
+    load: Callable[[], EdgeCape],
+    host: str = "127.0.0.1",
+    port: int = 7860,
+    token: str | None = None,
+    browser: bool = True,
+) -> None:
+    """Returns when it was interrupted; an error if the model cannot be loaded."""
+    try:
+        import python_multipart  # noqa: F401 (what FastAPI reads uploads with)
+        import uvicorn
+
+        from edgecape.studio.app import create_app
+    except ImportError as error:
+        raise SettingsError(f"the studio needs {error.name}: pip install 'edgecape[studio]'") from None
+    from edgecape.studio.engine import Engine
+    from edgecape.studio.limits import Limits
+    from edgecape.studio.project import ProjectStore
+    from edgecape.studio.security import Access, is_loopback
+
+    if token is None and not is_loopback(host):
+        raise SettingsError(f"with --host {host} other machines can use the studio; set a --token that they need")
+    if token is not None and not TOKEN.fullmatch(token):
+        raise SettingsError("a token has at least 8 letters, digits or any of . _ ~ -; choose one that nobody guesses")
+    limits = Limits()
+    store = ProjectStore(project, limits)
+    listener = _listen(host, port)
+    store.open_folder()
+    engine = Engine(load, limits.queue)
+    config = uvicorn.Config(
+        create_app(store, engine, Access(host, token)),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ws="none",
+        timeout_graceful_shutdown=2,  # seconds that streams may still take after Ctrl-C
+    )
+    server = uvicorn.Server(config)
+    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{listener.getsockname()[1]}/" + ("" if token is None else f"?token={token}")
+    print(f"edgecape studio: {address}  (project: {project}, stop with Ctrl-C)", flush=True)
+    if browser:
+        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+
+    def give_up_without_model() -> None:
+        engine.loaded.wait()
+        server.should_exit = engine.error is not None
+
+    threading.Thread(target=give_up_without_model, daemon=True).start()
+    before, tempfile.tempdir = tempfile.tempdir, str(store.work)  # large uploads are spooled: not elsewhere either
+    try:
+        server.run(sockets=[listener])
+    except KeyboardInterrupt:
+        pass
+    finally:
+        tempfile.tempdir = before
+        listener.close()
+        store.close_folder()
+    if engine.estimator is None and engine.error is not None:
+        raise engine.error
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    if not 0 <= port <= 65535:
+        raise SettingsError(f"port {port} does not exist; choose one from 1 to 65535, or 0 for any that is free")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen()
+    except OSError as error:
+        hint = "is a studio running there? choose another --port, or 0 for any that is free"
+        raise SettingsError(f"{host}:{port} cannot be used: {error.strerror or error}; {hint}") from None
+    return listener

@@ -1,0 +1,317 @@
+"""Turns before the model: who is served when, told by the order of batches and not by time."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgecape.errors import AnnotationError, EdgeCapeError
+from edgecape.studio.engine import Engine, Look
+from edgecape.studio.limits import RefusedError
+from edgecape.types import Pose
+
+from service import FakeModel, client, pose, upload_lamps
+
+
+class Inbox:
+    """What a request was delivered, and a way to wait for all of it."""
+
+    def __init__(self, number: int):
+        self.outcomes: list[Any] = []
+        self.done = threading.Event()
+        self._number = number
+
+    def put(self, outcome: Any) -> None:
+        self.outcomes.append(outcome)
+        if len(self.outcomes) == self._number:
+            self.done.set()
+
+
+def looks(name: str, number: int) -> list[Look]:
+    return [Look(Path(f"{name}{n}")) for n in range(number)]
+
+
+def started(model: Any, queue: int = 1000, batch: int = 8) -> Engine:
+    engine = Engine(lambda: model, queue, batch)
+    engine.start()
+    return engine
+
+
+def names(batch: list[Any]) -> list[str]:
+    return [str(item) for item in batch]
+
+
+def test_a_small_request_is_not_behind_a_large_one():
+    model, prompt = FakeModel(closed=True), object()
+    engine = started(model)
+    large, small = Inbox(100), Inbox(1)
+    engine.predict(prompt, looks("large", 100), large.put)
+    model.begun.acquire()
+    engine.predict(prompt, looks("small", 1), small.put)
+    model.let_through(2)
+    assert small.done.wait(30) and len(large.outcomes) <= 16
+    assert "small0" in names(model.batches[1])  # the very next batch
+    model.let_through(20)
+    assert large.done.wait(30)
+    served = [name for batch in model.batches for name in names(batch) if name.startswith("large")]
+    assert served == [f"large{n}" for n in range(100)]  # each once, in order
+    engine.stop()
+
+
+def test_requests_with_the_same_prompt_share_batches_one_photo_each_in_turn():
+    model, prompt = FakeModel(closed=True), object()
+    engine = started(model)
+    first = Inbox(1)
+    engine.predict(prompt, looks("first", 1), first.put)
+    model.begun.acquire()  # the others line up meanwhile
+    inboxes = [Inbox(10) for _ in range(3)]
+    for name, inbox in zip("abc", inboxes, strict=True):
+        engine.predict(prompt, looks(name, 10), inbox.put)
+    model.let_through(10)
+    assert all(inbox.done.wait(30) for inbox in inboxes)
+    order = [name for batch in model.batches[1:] for name in names(batch)]
+    assert model.batches[0] == [Path("first0")] and [len(batch) for batch in model.batches[1:]] == [8, 8, 8, 6]
+    for n in range(10):  # nobody is ever more than a batch ahead
+        places = [order.index(f"{name}{n}") for name in "abc"]
+        assert max(places) - min(places) < 8
+    engine.stop()
+
+
+def test_other_prompts_take_turns_by_batches():
+    model = FakeModel(closed=True)
+    engine = started(model, batch=4)
+    inboxes = [Inbox(12) for _ in range(3)]
+    for name, inbox in zip("abc", inboxes, strict=True):
+        engine.predict(object(), looks(name, 12), inbox.put)
+    model.let_through(9)
+    assert all(inbox.done.wait(30) for inbox in inboxes)
+    assert [names(batch)[0][0] for batch in model.batches] == list("abcabcabc")
+    assert all(len({name[0] for name in names(batch)}) == 1 for batch in model.batches)
+    engine.stop()
+
+
+def test_making_a_prompt_takes_its_turn():
+    model = FakeModel(closed=True)
+    engine = started(model)
+    large, made = Inbox(100), Inbox(1)
+    engine.predict(object(), looks("large", 100), large.put)
+    model.begun.acquire()
+    engine.encode([], made.put)
+    model.let_through(1)
+    assert made.done.wait(30) and model.batches[1] == ["prompt"]
+    model.let_through(20)
+    engine.stop()
+
+
+def test_a_cancelled_request_leaves_the_line():
+    model, prompt = FakeModel(closed=True), object()
+    engine = started(model, queue=30)
+    gone, next_ = Inbox(8), Inbox(20)
+    ticket = engine.predict(prompt, looks("gone", 30), gone.put)
+    model.begun.acquire()
+    assert engine.waiting == 22 and engine.running == 8
+    with pytest.raises(RefusedError) as full:
+        engine.predict(prompt, looks("next", 20), next_.put)
+    assert full.value.status == 429 and full.value.retry_after
+    engine.cancel(ticket)
+    engine.cancel(ticket)
+    assert engine.waiting == 0
+    engine.predict(prompt, looks("next", 20), next_.put)
+    model.let_through(10)
+    assert next_.done.wait(30)
+    assert sum(len(batch) for batch in model.batches) == 28 and len(gone.outcomes) == 8
+    engine.stop()
+
+
+def test_more_than_the_queue_holds_is_never_possible():
+    engine = Engine(FakeModel, queue=5)
+    with pytest.raises(RefusedError, match="at most 5") as error:
+        engine.predict(object(), looks("x", 6), print)
+    assert error.value.status == 422 and engine.waiting == 0
+
+
+def test_a_model_that_fails_fails_one_batch_only():
+    class Moody(FakeModel):
+        def predict(self, prompt: Any, images: list[Any], boxes: list[Any], **options: Any) -> list[Any]:
+            if prompt == "bad":
+                raise RuntimeError("out of memory")
+            if prompt == "other":
+                raise AnnotationError("another model")
+            return super().predict(prompt, images, boxes, **options)
+
+        def prompt(self, supports: Any) -> Any:
+            raise MemoryError
+
+    engine = started(Moody())
+    inboxes = {prompt: Inbox(3) for prompt in ("bad", "other", "good")}
+    for prompt, inbox in inboxes.items():
+        engine.predict(prompt, looks(prompt, 3), inbox.put)
+    made = Inbox(1)
+    engine.encode([], made.put)
+    assert all(inbox.done.wait(30) for inbox in (*inboxes.values(), made))
+    assert all("out of memory" in str(outcome) for outcome in inboxes["bad"].outcomes)
+    assert all("another model" in str(outcome) for outcome in inboxes["other"].outcomes)
+    assert all(isinstance(outcome, Pose) for outcome in inboxes["good"].outcomes)
+    assert isinstance(made.outcomes[0], EdgeCapeError)
+    engine.stop()
+
+
+def test_nobody_to_deliver_to_is_no_harm():
+    def gone(outcome: Any) -> None:
+        raise RuntimeError("the loop is closed")
+
+    model, prompt = FakeModel(), object()
+    engine = started(model)
+    engine.predict(prompt, looks("gone", 500), gone)
+    there = Inbox(1)
+    engine.predict(prompt, looks("there", 1), there.put)
+    assert there.done.wait(30)
+    engine.stop()
+    assert sum(len(batch) for batch in model.batches) < 500
+
+
+def test_stopping_answers_everybody():
+    model = FakeModel(closed=True)
+    engine = started(model)
+    inbox = Inbox(20)
+    engine.predict(object(), looks("x", 20), inbox.put)
+    model.begun.acquire()
+    model.let_through(1)
+    engine.stop()
+    assert inbox.done.wait(30)
+    assert "stopped" in str(inbox.outcomes[-1])
+    with pytest.raises(RefusedError, match="stopped"):
+        engine.predict(object(), looks("x", 1), inbox.put)
+
+
+def test_what_came_before_the_model_waits_for_it():
+    ready = threading.Event()
+
+    def load() -> Any:
+        ready.wait(30)
+        return FakeModel()
+
+    engine = Engine(load, 100)
+    engine.start()
+    inbox = Inbox(3)
+    engine.predict(object(), looks("x", 3), inbox.put)
+    assert engine.waiting == 3 and not engine.loaded.is_set()
+    ready.set()
+    assert inbox.done.wait(30)
+    engine.stop()
+
+
+@pytest.mark.parametrize("error", [EdgeCapeError("no weights"), ValueError("no weights"), MemoryError("no weights")])
+def test_a_model_that_does_not_load_answers_everybody(error):
+    ready = threading.Event()
+
+    def load() -> Any:
+        ready.wait(30)
+        raise error
+
+    engine = Engine(load, 100)
+    engine.start()
+    inbox = Inbox(3)
+    engine.predict(object(), looks("x", 3), inbox.put)
+    ready.set()
+    assert inbox.done.wait(30) and all("no weights" in str(outcome) for outcome in inbox.outcomes)
+    with pytest.raises(RefusedError, match="no weights"):
+        engine.predict(object(), looks("x", 3), inbox.put)
+    engine.stop()
+
+
+# --- over HTTP -----------------------------------------------------------------------------------------------
+
+
+def asgi(app: Any, body: bytes, disconnect: threading.Event, sent: list[Any]) -> threading.Thread:
+    """POST /api/predictions, from a client that goes away when the event is set."""
+    import asyncio
+
+    scope = {
+        "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1", "method": "POST",
+        "path": "/api/predictions", "raw_path": b"/api/predictions", "query_string": b"", "root_path": "",
+        "scheme": "http", "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
+        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 7860),
+    }  # fmt: skip
+
+    async def run() -> None:
+        messages = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+        async def receive() -> Any:
+            for message in messages:
+                return message
+            while not disconnect.is_set():
+                await asyncio.sleep(0.01)
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await app(scope, receive, send)
+
+    thread = threading.Thread(target=asyncio.run, args=(run(),))
+    thread.start()
+    return thread
+
+
+def test_a_client_that_goes_away_frees_its_place(tmp_path):
+    model = FakeModel(closed=True)
+    with client(tmp_path / "project", load=lambda: model) as http:
+        studio = http.app.state.studio
+        photo = upload_lamps(http, 1)[0]
+        studio.prompts.keep("0" * 16, object())
+        body = json.dumps({"prompt": "0" * 16, "photos": [{"photo": photo}] * 100}).encode()
+        gone, sent = threading.Event(), []
+        thread = asgi(http.app, body, gone, sent)
+        model.begun.acquire()
+        model.let_through(1)
+        model.begun.acquire()  # the first batch was delivered, the second is at hand
+        assert http.get("/api/status").json()["queue"] == {"waiting": 84, "running": 8}
+        gone.set()
+        thread.join(30)
+        assert not thread.is_alive() and http.get("/api/status").json()["queue"]["waiting"] == 0
+        model.let_through(5)
+        assert http.get("/api/status").status_code == 200
+    assert sum(len(batch) for batch in model.batches) == 16
+    assert sent[0]["status"] == 200 and len(b"".join(m.get("body", b"") for m in sent).splitlines()) <= 8
+
+
+def test_lines_come_as_they_are_known(tmp_path):
+    """The first batch is with the client while the second has not been let through."""
+    model = FakeModel(closed=True)
+    with client(tmp_path / "project", load=lambda: model) as http:
+        photo = upload_lamps(http, 1)[0]
+        http.app.state.studio.prompts.keep("0" * 16, object())
+        body = json.dumps({"prompt": "0" * 16, "photos": [{"photo": photo}] * 10}).encode()
+        gone, sent = threading.Event(), []
+        thread = asgi(http.app, body, gone, sent)
+        model.let_through(1)
+        model.begun.acquire()
+        model.begun.acquire()
+        while len(sent) < 9:  # the start and eight lines
+            assert thread.is_alive()
+            gone.wait(0.01)
+        assert [json.loads(message["body"])["index"] for message in sent[1:9]] == list(range(8))
+        model.let_through(1)
+        thread.join(30)
+        assert sent[-1]["more_body"] is False and len(sent) == 12
+        gone.set()
+
+
+def test_poses_that_are_no_numbers_do_not_end_the_stream(tmp_path):
+    class Odd(FakeModel):
+        def predict(self, prompt: Any, images: list[Any], boxes: list[Any], **options: Any) -> list[Any]:
+            broken = pose()
+            broken.keypoints[:] = float("nan")
+            return [broken, pose()]
+
+    with client(tmp_path / "project", load=Odd) as http:
+        photo = upload_lamps(http, 1)[0]
+        http.app.state.studio.prompts.keep("0" * 16, object())
+        answer = http.post("/api/predictions", json={"prompt": "0" * 16, "photos": [{"photo": photo}] * 2})
+        lines = [json.loads(line) for line in answer.text.splitlines()]
+        assert "error" in lines[0] and "pose" in lines[1]

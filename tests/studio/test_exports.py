@@ -1,0 +1,134 @@
+"""What is exported is what the project holds, in every format."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+from urllib.parse import unquote
+
+import numpy as np
+import pytest
+
+from edgecape import formats
+from edgecape.examples.lamps import EDGES, NAMES
+from edgecape.studio.exports import ABOUT
+
+from service import FakeModel, client, found, lamp, marks, save, shot, upload_lamps
+
+K = len(NAMES)
+BOX = [12.5, 7, 200, 280.25]
+READ_BACK = tuple(formats.READERS)
+KNOWS_BOXES = ("coco", "cvat", "labelme", "csv", "yolo", "labelstudio")
+
+
+@pytest.fixture
+def http(tmp_path: Path):
+    with client(tmp_path / "project", load=FakeModel) as made:
+        yield made
+
+
+def fill(http) -> list[str]:
+    """A shot with a hidden and an unplaced keypoint, poses of every state, and a photo that is shot and query."""
+    photos = upload_lamps(http, 6)
+    states = ["predicted", "accepted", "waiting", "failed", "accepted"]
+    queries = [
+        {"photo": photo, "box": BOX if n == 2 else None, "state": state, "pose": found(lamp(n)[1] + 0.123, moved=[1])}
+        for n, (photo, state) in enumerate(zip(photos[1:], states, strict=True), start=1)
+    ]
+    body = marks(photos[0], shots=[shot(photos[0], lamp(0)[1], hidden=[1], without=[3]), shot(photos[5], lamp(5)[1])])
+    answer = save(http, name="desk lamp", queries=queries, **body)
+    assert answer.status_code == 200, answer.text
+    return photos
+
+
+def unpack(content: bytes, folder: Path, name: str) -> Path:
+    """Where the labels are, from the file or from the zip."""
+    folder.mkdir()
+    if not zipfile.is_zipfile(io.BytesIO(content)):
+        (folder / name).write_bytes(content)
+        return folder / name
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        archive.extractall(folder)
+    files = [path for path in folder.iterdir() if path.is_file() and path.stem == "labels" and path.suffix != ".xml"]
+    return files[0] if files else folder
+
+
+def test_every_format_is_offered(http):
+    offered = http.get("/api/formats").json()
+    assert {one["name"] for one in offered} == set(formats.WRITERS) == set(ABOUT)
+    assert all(one["about"] and one["suffix"].startswith(".") for one in offered)
+
+
+@pytest.mark.parametrize("with_photos", [False, True])
+@pytest.mark.parametrize("format", READ_BACK)
+def test_exported_pixels_are_the_projects(http, tmp_path, format, with_photos):
+    fill(http)
+    answer = http.post("/api/export", json={"format": format, "photos": with_photos or format == "yolo"})
+    assert answer.status_code == 200, answer.text
+    name = unquote(answer.headers["content-disposition"])
+    suffix = next(one["suffix"] for one in http.get("/api/formats").json() if one["name"] == format)
+    assert f"desk lamp-{format}{'.zip' if with_photos or format == 'yolo' else suffix}" in name
+    path = unpack(answer.content, tmp_path / "read", f"labels{suffix}")
+    (labels,) = formats.read(path)
+    assert labels.names == NAMES
+    images = {Path(image.file).name: image for image in labels.images}
+    assert {name for name, image in images.items() if image.objects} == {f"lamp{n}.png" for n in (0, 1, 2, 5)}
+    for n in (0, 5, 1, 2):
+        (thing,) = images[f"lamp{n}.png"].objects
+        wanted = lamp(n)[1] + (0.123 if n in (1, 2) else 0)
+        shown = [not (n == 0 and k == 3) for k in range(K)]
+        assert thing.visible.tolist() == shown, n
+        np.testing.assert_allclose(thing.keypoints[shown], wanted[shown], atol=2e-3)
+        if thing.scores is not None and n in (1, 2):
+            np.testing.assert_allclose(thing.scores, [0.5, 1.0] + [0.5] * (K - 2), atol=1e-3)
+        if n == 2 and format in KNOWS_BOXES:
+            np.testing.assert_allclose(thing.box, BOX, atol=2e-3)
+    if format in ("coco", "csv", "labelme", "yolo"):
+        assert images["lamp0.png"].objects[0].occluded.tolist() == [k == 1 for k in range(K)]
+    if format in ("coco", "labelme", "sleap", "yolo"):
+        assert set(labels.skeleton or ()) == set(EDGES)
+    if with_photos:
+        stored = [path.read_bytes() for path in (tmp_path / "project" / "photos").iterdir()]
+        photos = sorted((tmp_path / "read").rglob("*.png"))
+        assert [photo.name for photo in photos] == [f"lamp{n}.png" for n in (0, 1, 2, 5)]
+        assert all(photo.read_bytes() in stored for photo in photos)
+
+
+def test_results_and_cvat(http):
+    fill(http)
+    results = json.loads(http.post("/api/export", json={"format": "coco-results"}).content)
+    assert len(results) == 4 and {entry["image_id"] for entry in results} == {1, 2, 3, 4}
+    np.testing.assert_allclose(np.reshape(results[2]["keypoints"], (-1, 3))[:, :2], lamp(1)[1] + 0.123, atol=2e-3)
+    cvat, coco = (http.post("/api/export", json={"format": format}).content for format in ("cvat", "coco"))
+    assert cvat == coco and json.loads(coco)["categories"][0]["name"] == "desk lamp"
+
+
+def test_two_objects_of_one_photo(http):
+    photo = upload_lamps(http, 1)[0]
+    names = {"names": ["a", "b"], "skeleton": []}
+    queries = [
+        {"photo": photo, "box": box, "state": "accepted", "pose": found([(x, x), (x + 9, x)])}
+        for x, box in ((10, [0, 0, 50, 50]), (60, [50, 50, 50, 50]))
+    ]
+    assert save(http, queries=queries, **names).status_code == 200
+    content = json.loads(http.post("/api/export", json={"format": "coco"}).content)
+    assert len(content["images"]) == 1 and [one["keypoints"][0] for one in content["annotations"]] == [10, 60]
+
+
+def test_nothing_to_export_and_no_such_format(http):
+    empty = http.post("/api/export", json={"format": "coco"})
+    assert empty.status_code == 422 and "nothing to export" in empty.json()["error"]
+    fill(http)
+    for format in ("tiff", "../coco", "", "x" * 1000):
+        answer = http.post("/api/export", json={"format": format})
+        assert answer.status_code == 422 and "coco-results" in answer.json()["error"]
+
+
+def test_nothing_is_left_behind(http, tmp_path):
+    fill(http)
+    for format in (*formats.WRITERS, "none"):
+        http.post("/api/export", json={"format": format, "photos": True})
+    http.get("/api/project/archive")
+    assert list((tmp_path / "project" / ".work").iterdir()) == []
