@@ -13,7 +13,15 @@ from edgecape.types import Pose, Prompt
 RNG = np.random.default_rng(0)
 GRAPH = np.ones((3, 3), dtype=np.float32)
 PROMPT = Prompt(
-    RNG.normal(size=(3, 8)).astype(np.float32), GRAPH, GRAPH, GRAPH, ((0, 1),), ("a", "b", "c"), shots=1, model="m"
+    RNG.normal(size=(3, 8)).astype(np.float32),
+    GRAPH,
+    GRAPH,
+    GRAPH,
+    GRAPH[:, :2],
+    ((0, 1),),
+    ("a", "b", "c"),
+    shots=1,
+    model="m",
 )
 
 

@@ -117,6 +117,7 @@ def prompt(**changes) -> Prompt:
         "prior": matrix,
         "weights": matrix + 1,
         "graph": matrix + 2,
+        "places": matrix[:, :2] / 9,
         "skeleton": ((0, 1), (1, 2)),
         "names": ("nose", "œil", "tail"),
         "shots": 2,

@@ -1,9 +1,9 @@
 """Does the graph help? Decoders trained alike on one frozen encoder: told nothing, the skeleton, the predicted graph.
 
-    python tools/arms.py runs/small/base --data train.json --val val.json --test test.json --images images --cache CACHE
+    python tools/arms.py runs/small/graph --data train.json --val val.json --test test.json --images images --cache CACHE
 
-All arms share the encoder and the proposals of the model given, so that they differ in nothing but the decoder; each
-starts from the same random decoder and sees the same episodes. Prints mPCK@5 on validation and test categories and the
+All arms share the encoder, the proposals and the predicted graph of the model given, so that they differ in nothing but
+what is done with the graph; each starts from the same random decoder and sees the same episodes. Prints mPCK@5 on validation and test categories and the
 paired differences between arms with their 95 % intervals.
 """
 
@@ -35,11 +35,11 @@ from edgecape.weights.backbone import load_backbone
 from edgecape.weights.store import load_model
 
 ARMS: dict[str, dict[str, Any]] = {
-    "none": {"graph": "none", "bias": "off", "graph_loss": "off"},
-    "fixed": {"graph": "fixed", "bias": "off", "graph_loss": "off"},
-    "predicted": {"graph": "predicted", "bias": "off", "graph_loss": "masked"},
-    "fixed + bias": {"graph": "fixed", "bias": "markov", "graph_loss": "off"},
-    "predicted + bias": {"graph": "predicted", "bias": "markov", "graph_loss": "masked"},
+    "none": {"graph": "none", "bias": "off"},
+    "fixed": {"graph": "fixed", "bias": "off"},
+    "predicted": {"graph": "predicted", "bias": "off"},
+    "fixed + bias": {"graph": "fixed", "bias": "markov"},
+    "predicted + bias": {"graph": "predicted", "bias": "markov"},
 }
 PAIRS = (
     ("fixed", "none"),
@@ -49,22 +49,23 @@ PAIRS = (
     ("predicted + bias", "fixed"),
     ("predicted + bias", "none"),
 )
-SHARED = ("image_proj.", "keypoint_proj.", "layout_proj.", "encoder.", "proposal_generator.")
+SHARED = ("image_proj.", "keypoint_proj.", "layout_proj.", "encoder.", "proposal_generator.", "pose_graph.")
 
 
 def arm_settings(name: str, epochs: int, seed: int) -> TrainSettings:
     settings = recipe("small")
-    graph = next(phase for phase in settings.phases if phase.name == "graph")
-    phase = replace(graph, name=name.replace(" + ", "_"), epochs=epochs, freeze=SHARED, **ARMS[name])
+    bias = next(phase for phase in settings.phases if phase.name == "bias")
+    phase = replace(bias, name=name.replace(" + ", "_"), epochs=epochs, freeze=SHARED, **ARMS[name])
     return replace(settings, phases=(phase,), seed=seed, validate_every=epochs)
 
 
 def fresh_decoder(settings: NetworkSettings, trained: dict[str, Tensor], seed: int) -> dict[str, Tensor]:
-    """The encoder of a trained head, and everything after it as at the start."""
+    """All of a trained head but its decoder, which is as at the start."""
     torch.manual_seed(seed)
     network = Network(settings)
     start_new_parts(network)
-    return network.state_dict() | {name: value for name, value in trained.items() if name.startswith(SHARED)}
+    state = network.state_dict()
+    return {name: trained[name] if name.startswith(SHARED) else value for name, value in state.items()}
 
 
 def measure(network: Network, data: Dataset, store: FeatureStore, shots: int, episodes: int) -> Result:
@@ -86,6 +87,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--out", type=Path, default=Path("runs/arms"))
     parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--shots", type=int, nargs="+", default=(1, 5))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--episodes", type=int, default=10)
     options = parser.parse_args()
@@ -105,7 +107,7 @@ def main() -> None:
     table: dict[str, Any] = {}
     for part in ("val", "test"):
         groups = {**everything(data[part]), **known_and_new(data[part], data["data"])}
-        for shots in (1, 5):
+        for shots in options.shots:
             results = {
                 name: measure(network, data[part], store, shots, options.episodes) for name, network in networks.items()
             }

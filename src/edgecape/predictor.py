@@ -145,6 +145,7 @@ class EdgeCape:
             prior=_numpy(encoding.graph.prior),
             weights=_numpy(encoding.graph.weights),
             graph=_numpy(encoding.graph.normalised),
+            places=_numpy(encoding.places),
             skeleton=skeleton,
             names=names,
             shots=len(shots),
@@ -285,6 +286,7 @@ class EdgeCape:
             tensor(prompt.tokens),
             usable,
             PoseGraph(tensor(prompt.prior), tensor(prompt.weights), tensor(prompt.graph)),
+            tensor(prompt.places),
         )
 
 

@@ -140,6 +140,8 @@ class Prompt:
     """(K, K): the predicted graph, symmetric, before normalisation."""
     graph: NDArray[np.float32]
     """(K, K): the predicted graph Ã, rows sum to 1 or 0."""
+    places: NDArray[np.float32]
+    """(K, 2): where each keypoint is in the supports' frames, in [0, 1], averaged."""
     skeleton: tuple[tuple[int, int], ...] | None
     """The edges that were given, None if none were."""
     names: tuple[str, ...] | None
@@ -171,7 +173,7 @@ class Prompt:
                 arrays = {name: file.get_tensor(name).astype(np.float32, casting="same_kind") for name in PROMPT_ARRAYS}
             K = len(arrays["tokens"])
             shapes = [array.shape for array in arrays.values()]
-            if not K or len(shapes[0]) != 2 or shapes[1:] != [(K, K)] * 3:
+            if not K or len(shapes[0]) != 2 or shapes[1:] != [(K, K)] * 3 + [(K, 2)]:
                 raise ValueError(f"its arrays are {shapes}")
             if not all(np.isfinite(array).all() for array in arrays.values()):
                 raise ValueError("its arrays hold values that are not numbers")
@@ -191,4 +193,4 @@ class Prompt:
             raise AnnotationError(f"{path} is not a prompt saved by edgecape: {error}") from error
 
 
-PROMPT_ARRAYS = ("tokens", "prior", "weights", "graph")
+PROMPT_ARRAYS = ("tokens", "prior", "weights", "graph", "places")

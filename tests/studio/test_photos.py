@@ -225,6 +225,16 @@ def test_exported_names_differ_and_fit_any_disk():
     assert len(set(stems)) == len(stems) and all(0 < len(name.encode()) < 200 and "/" not in name for name in names)
 
 
+@pytest.mark.parametrize("content", [None, b"", b"no picture any more"])
+def test_a_photo_that_went_bad_is_told(http, content):
+    id_ = upload_lamps(http, 1)[0]
+    path = http.app.state.studio.store.path(id_)
+    path.unlink() if content is None else path.write_bytes(content)
+    for address in (f"/api/photos/{id_}", f"/api/photos/{id_}?thumb=1"):
+        answer = http.get(address)
+        assert answer.status_code == 404 and "'lamp0.png' cannot be read any more" in answer.json()["error"]
+
+
 def test_a_photo_in_use_stays(http):
     first, second = upload_lamps(http, 2)
     assert save(http, queries=[{"photo": first}]).status_code == 200

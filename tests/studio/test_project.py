@@ -134,6 +134,18 @@ def test_a_crash_while_writing_leaves_the_old_project(http, tmp_path, monkeypatc
     assert save(http, name="saved").status_code == 200
 
 
+def test_a_disk_that_fails_is_told(http, monkeypatch):
+    filled(http)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("zipfile.ZipFile.write", full)
+    answer = http.get("/api/project/archive")
+    assert answer.status_code == 507 and "No space left" in answer.json()["error"]
+    assert http.get("/api/project").status_code == 200
+
+
 def test_what_a_crash_left_behind_is_swept(http, tmp_path):
     photos = filled(http)
     folder = tmp_path / "project"
@@ -163,6 +175,11 @@ def test_reset_removes_photos_and_counts_on(http, tmp_path):
     assert list((tmp_path / "project" / "photos").iterdir()) == []
 
 
+OUTSIDE = json.dumps(
+    {"photos": {"0" * 16: {"id": "0" * 16, "name": "x", "width": 1, "height": 1, "suffix": "/../../../etc/passwd"}}}
+)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -170,6 +187,7 @@ def test_reset_removes_photos_and_counts_on(http, tmp_path):
         ("[]", "not a project"),
         ('{"revision": 0, "names": ["a", "a"]}', "names must differ"),
         ('{"more": 0}', "more"),
+        (OUTSIDE, "suffix"),
     ],
 )
 def test_a_damaged_project_is_told_at_the_start(tmp_path, content, message):

@@ -143,7 +143,7 @@ def test_loopback(host, local):
     assert is_loopback(host) == local
 
 
-@pytest.mark.parametrize("length", ["-1", "1e9", "99999999999999999999999", "x"])
+@pytest.mark.parametrize("length", ["-1", "1e9", "99999999999999999999999", "x", "²".encode("latin-1")])
 def test_strange_lengths(http, length):
     answer = http.post("/api/prompts", content=b"{}", headers={"Content-Length": length})
     assert answer.status_code == 413

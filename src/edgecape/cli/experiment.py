@@ -148,15 +148,15 @@ def compare(
     sides = [results.summarise(one, groups, thresholds=(0.2,)) for one in (ours, theirs)]
     console = Console()
     console.print(f"{first} minus {second} on {ours.dataset}", style="bold", markup=False, soft_wrap=True)
-    table = Table(box=None, padding=(0, 1, 0, 0))
+    score, other = METRICS
+    table = Table(box=None, padding=(0, 1, 0, 0))  # fits 80 columns
     table.add_column("", no_wrap=True)
-    for heading in ("pairs", *(heading for metric in METRICS for heading in (metric, "difference"))):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row, one, other in zip(differences, *sides, strict=True):
-        cells = []
-        for metric in METRICS:
-            cells += [f"{100 * one.mean[metric]:.1f}, {100 * other.mean[metric]:.1f}", _difference(row, metric)]
-        table.add_row(row.group.removeprefix(CATEGORY).removeprefix(SUPERCATEGORY), str(row.pairs), *cells)
+    for heading in (score, "difference", f"difference of {other}"):
+        table.add_column(heading, justify="right", min_width=len("-10.0 (-10.0 +10.0)") if "diff" in heading else None)
+    for row, one, two in zip(differences, *sides, strict=True):
+        name = row.group.removeprefix(CATEGORY).removeprefix(SUPERCATEGORY)
+        values = f"{100 * one.mean[score]:.1f}, {100 * two.mean[score]:.1f}"
+        table.add_row(name, values, _difference(row, score), _difference(row, other))
     console.print(table)
     console.print("  per cent, first and second, and their paired difference with its 95 % interval", markup=False)
     if json:

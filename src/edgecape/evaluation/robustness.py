@@ -111,7 +111,8 @@ class Recorder:
     ) -> Tensor:
         told = changed(prior, change, coordinates, visible)
         found = run_network(self.network, features, coordinates, visible, told, query)
-        self.shares[name] += len(query) * [given_share(found.graph.normalised[0].cpu(), prior)]
+        given = graph.mask_adjacency(prior, visible)
+        self.shares[name] += len(query) * [given_share(found.graph.normalised[0].cpu(), given)]
         self.proposals = found.proposals.peak
         return found.coordinates[-1]
 

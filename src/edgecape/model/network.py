@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from edgecape.model.consistency import Agreement, agree
 from edgecape.model.decoder import GraphDecoder
 from edgecape.model.encoder import Encoder
 from edgecape.model.pose_graph import PoseGraph, PoseGraphPredictor, pose_graph
@@ -23,6 +24,7 @@ class SupportEncoding(NamedTuple):
     tokens: Tensor  # (B, K, d)
     usable: Tensor  # (B, K) bool
     graph: PoseGraph
+    places: Tensor  # (B, K, 2), of the keypoints in the supports, averaged; only read with settings.consistency
 
     def expand(self, queries: int) -> SupportEncoding:
         """One support (B = 1) for a batch of queries, without copying."""
@@ -30,6 +32,7 @@ class SupportEncoding(NamedTuple):
             self.tokens.expand(queries, -1, -1),
             self.usable.expand(queries, -1),
             PoseGraph(*(matrix.expand(queries, -1, -1) for matrix in self.graph)),
+            self.places.expand(queries, -1, -1),
         )
 
 
@@ -41,6 +44,7 @@ class Output(NamedTuple):
     usable: Tensor  # (B, K) bool
     graph: PoseGraph  # A_prior, A, Ã: (B, K, K) each
     reconstruction: Tensor | None = None  # (B, K, 2), with `hidden` only: what L_adj compares
+    agreement: Agreement | None = None  # with settings.consistency: where the neighbours expect each keypoint
 
 
 class Network(nn.Module):
@@ -102,17 +106,22 @@ class Network(nn.Module):
 
         usable = visible.any(dim=1)
         tokens = self.keypoint_proj(mean_over_shots(pooled, visible))
+        if coordinates is None:
+            if self.layout_proj is not None or self.settings.consistency:
+                raise ValueError("a network with layout or consistency needs keypoint coordinates, not maps")
+            coordinates = features.new_zeros(*visible.shape[:2], K, 2)  # nobody asks where
+        coordinates = F.pad(coordinates, (0, 0, 0, extra))
         if self.layout_proj is not None:
-            if coordinates is None:
-                raise ValueError("a network with layout needs keypoint coordinates, not maps")
-            places = F.pad(sine_of_coordinates(coordinates, self.settings.width), (0, 0, 0, extra))
-            tokens = tokens + self.layout_proj(mean_over_shots(places, visible))
+            waves = sine_of_coordinates(coordinates, self.settings.width)
+            tokens = tokens + self.layout_proj(mean_over_shots(waves, visible))
         if self.pose_graph is None:
             found = pose_graph(prior, prior, usable)
         else:
             shot_tokens = self.keypoint_proj(pooled * visible[..., None])
             found = self.pose_graph(features, shot_tokens, tokens, visible, self.position(features), prior)
-        return SupportEncoding(tokens[:, :K], usable[:, :K], PoseGraph(*(matrix[:, :K, :K] for matrix in found)))
+        places = mean_over_shots(coordinates, visible)
+        found = PoseGraph(*(matrix[:, :K, :K] for matrix in found))
+        return SupportEncoding(tokens[:, :K], usable[:, :K], found, places[:, :K])
 
     # --- query side --------------------------------------------------------------------------------------
 
@@ -137,11 +146,15 @@ class Network(nn.Module):
         entered = (image, support.tokens)
         image, keypoints = self.encoder(image, position, support.tokens, support.usable)
         proposals = self.proposal_generator(image, keypoints, grid, entered)
-        decoded = self.decoder(keypoints, image, position, proposals.peak, support.usable, support.graph)
+        start, agreement = proposals.peak, None
+        if self.settings.consistency:
+            agreement = agree(proposals, support.places, support.usable, support.graph.normalised)
+            start = agreement.peak
+        decoded = self.decoder(keypoints, image, position, start, support.usable, support.graph)
         reconstruction = None
         if hidden is not None:
-            reconstruction = self.reconstruct(keypoints, image, position, proposals.peak, support, hidden)
-        return Output(decoded.coordinates, proposals, support.usable, support.graph, reconstruction)
+            reconstruction = self.reconstruct(keypoints, image, position, start, support, hidden)
+        return Output(decoded.coordinates, proposals, support.usable, support.graph, reconstruction, agreement)
 
     def reconstruct(
         self,

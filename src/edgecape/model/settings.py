@@ -59,6 +59,8 @@ class NetworkSettings:
     """Ours: remove each image's mean feature, and smooth the query's cells as pooling smooths the support's."""
     layout: bool = False
     """Ours: a keypoint's token also says where the keypoint is in the support."""
+    consistency: bool = False
+    """Ours: the decoder starts where similarity and the neighbours in the graph agree, not at the bare peak."""
     direct_match: bool = False
     """Ours: similarity also compares what enters the encoder, so that training adds to feature matching."""
     backbone: BackboneSettings = field(default_factory=BackboneSettings)

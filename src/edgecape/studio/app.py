@@ -56,6 +56,7 @@ def create_app(store: ProjectStore, engine: Engine, access: Access | None = None
     app.add_exception_handler(EdgeCapeError, _on_edgecape_error)
     app.add_exception_handler(RequestValidationError, _on_validation_error)
     app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(OSError, _on_disk_error)
     app.add_exception_handler(Exception, _on_any_error)
     app.add_middleware(Guard, access=access or Access(), limits=store.limits)
 
@@ -98,6 +99,11 @@ def _on_validation_error(request: Request, error: Any) -> Response:
 
 def _on_http_error(request: Request, error: Any) -> Response:
     return _problem(error.status_code, f"{error.detail} ({request.method} {request.url.path})", error.headers)
+
+
+def _on_disk_error(request: Request, error: Any) -> Response:
+    log.error("%s %s: %s", request.method, request.url.path, error)
+    return _problem(507, f"the project folder cannot be used: {error.strerror or error}; is the disk full?")
 
 
 def _on_any_error(request: Request, error: Any) -> Response:

@@ -15,13 +15,15 @@ from starlette.types import Receive, Scope, Send
 
 from edgecape.errors import AnnotationError, EdgeCapeError
 from edgecape.studio import models, prompts
-from edgecape.studio.context import BINARY, PROBLEM, PROBLEMS, OneFile, Shared, content_of, download
+from edgecape.studio.context import BINARY, PROBLEM, PROBLEMS, Answers, OneFile, Shared, content_of, download
 from edgecape.studio.engine import Engine, Look, Outcome, Ticket
 from edgecape.studio.limits import RefusedError
 from edgecape.studio.project import as_label, check_marks
 from edgecape.types import Pose, Prompt, as_box
 
-router = APIRouter(prefix="/api", tags=["predict"], responses=PROBLEMS)
+NO_MODEL: Answers = {503: {"description": "the model could not be loaded", "content": PROBLEM}}
+
+router = APIRouter(prefix="/api", tags=["predict"], responses=PROBLEMS | NO_MODEL)
 PromptInPath = Annotated[models.PromptId, InPath()]
 
 

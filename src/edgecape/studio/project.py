@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from edgecape.errors import AnnotationError, DataError, EdgeCapeError
+from edgecape.errors import AnnotationError, DataError, EdgeCapeError, ImageError
 from edgecape.files import atomic_write, read_json, write_json
 from edgecape.studio import pictures
 from edgecape.studio.limits import Limits, RefusedError
@@ -30,7 +30,7 @@ LONGEST_LABEL = 200
 
 
 class StoredPhoto(Photo):
-    suffix: str
+    suffix: str = Field(pattern=r"^\.[a-z0-9]{2,4}$")
 
 
 class Stored(Document):
@@ -129,7 +129,7 @@ class ProjectStore:
         return StoredPhoto(id=facts.id, name=label, width=facts.width, height=facts.height, suffix=facts.suffix)
 
     def delete_photo(self, id_: str) -> None:
-        with self._lock:
+        with self._adding, self._lock:
             photo = self.photo(id_)
             project = self._project
             if id_ in project.used():
@@ -149,15 +149,22 @@ class ProjectStore:
 
     def picture(self, id_: str) -> tuple[Path, str] | tuple[bytes, str]:
         """The upright photo for a browser: its file if that will do, else converted, with the media type."""
-        path = self.path(id_)
-        with self._decoding:
+        with self._looking_at(id_) as path:
             media_type = pictures.browser_type(path)
             return (path, media_type) if media_type else pictures.upright(path)
 
     def thumbnail(self, id_: str) -> bytes:
-        path = self.path(id_)
-        with self._decoding:
+        with self._looking_at(id_) as path:
             return pictures.thumbnail(path)
+
+    @contextmanager
+    def _looking_at(self, id_: str) -> Iterator[Path]:
+        photo = self.photo(id_)
+        try:
+            with self._decoding:
+                yield self._photo_path(photo)
+        except (OSError, ImageError):  # it was good when it came
+            raise RefusedError(404, f"photo '{photo.name}' cannot be read any more; upload it again") from None
 
     def _photo_path(self, photo: StoredPhoto) -> Path:
         return self.folder / PHOTOS / f"{photo.id}{photo.suffix}"

@@ -112,7 +112,7 @@ class Guard:
             told = "open the studio by the address with ?token=…, or send 'Authorization: Bearer TOKEN'"
             return _refuse(401, f"a token is needed; {told}", {"WWW-Authenticate": "Bearer"})
         length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > self._most(headers):
+        if not (length.isascii() and length.isdigit()) or int(length) > self._most(headers):
             return _refuse(413, f"the request has {length[:30]} bytes; it may have {self._most(headers):,}")
         return None
 

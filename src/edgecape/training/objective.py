@@ -65,6 +65,10 @@ class Objective(nn.Module):
         if phase.heatmap_loss_weight:
             heat = similarity_loss(output.proposals.similarity, batch.target, batch.weight)
             terms["similarity"] = phase.heatmap_loss_weight * heat
+        if phase.structure_loss_weight:
+            assert output.agreement is not None  # the settings were checked
+            expected = mean_distance(output.agreement.expected, batch.target, batch.weight)
+            terms["structure"] = phase.structure_loss_weight * expected
         if output.reconstruction is not None:
             terms["graph"] = phase.graph_loss_weight * adjacency_loss(output.reconstruction, batch.target, batch.weight)
         elif self.reconstruction is not None:

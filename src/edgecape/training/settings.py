@@ -33,12 +33,16 @@ class PhaseSettings:
     graph_loss_weight: float = 1.0
     hidden_share: float = 0.5
     """Share of usable keypoints that L_adj hides."""
+    structure_loss_weight: float = 0.0
+    """How far off the neighbours' expectation of each keypoint is: a network with consistency learns whom to ask."""
     distance: Literal["l1", "saturating"] = "l1"
     """Of the decoder's coordinates: L1 (paper), or one that gives up on what is far off instead of averaging."""
     heatmap_loss_weight: float = 0.0
     """Cross-entropy of the similarity map against the true cell; 0 in the paper."""
     self_supervised: float | None = None
     """Share of self-supervised episodes in this phase; None: as in the episode settings."""
+    shots: tuple[int, ...] | None = None
+    """Supports of an episode in this phase; None: as in the episode settings."""
 
 
 PHASES = {
@@ -94,6 +98,8 @@ class TrainSettings:
                 )
             if phase.epochs < 1 or phase.learning_rate <= 0:
                 raise SettingsError(f"phase '{phase.name}' needs at least one epoch and a learning rate above 0")
+            if phase.structure_loss_weight and not self.network.consistency:
+                raise SettingsError(f"phase '{phase.name}' has a structure loss but the network has no consistency")
             if not 0 <= phase.hidden_share < 1:
                 raise SettingsError(
                     f"hidden_share of phase '{phase.name}' is {phase.hidden_share}; it must be in [0, 1)"
@@ -110,7 +116,8 @@ class TrainSettings:
         return self.episodes.self_supervised if phase.self_supervised is None else phase.self_supervised
 
     def episodes_of(self, phase: PhaseSettings) -> EpisodeSettings:
-        return replace(self.episodes, self_supervised=self._self_supervised(phase), seed=self.seed)
+        shots = self.episodes.shots if phase.shots is None else phase.shots
+        return replace(self.episodes, self_supervised=self._self_supervised(phase), shots=shots, seed=self.seed)
 
 
 def paper() -> TrainSettings:
@@ -141,13 +148,15 @@ def small() -> TrainSettings:
             dropout=0.0,  # without it a step takes half the time, and so few steps do not overfit
             centred=True,
             layout=True,
+            consistency=True,
             direct_match=True,
             backbone=BackboneSettings(layers=(11, 12)),
         ),
         phases=(
             phase("base", 6, freeze=matching, learning_rate=1e-3, self_supervised=0.3, heatmap_loss_weight=0.1),
-            phase("graph", 4, freeze=localising, graph_learning_rate=10.0),
-            phase("bias", 4, freeze=(*localising, "pose_graph."), graph_loss="off"),
+            # Every further shot costs the predictor as much as the first.
+            phase("graph", 3, freeze=localising, shots=(1, 2), graph_learning_rate=10.0, structure_loss_weight=1.0),
+            phase("bias", 3, freeze=(*localising, "pose_graph."), graph_loss="off"),
         ),
         episodes=EpisodeSettings(
             shots=(1, 1, 2, 3, 5),

@@ -46,7 +46,7 @@ export function createGallery(store, finder, actions) {
     card.seen = now;
     const photo = photos[query.photo];
     const done = query.pose && query.state !== "waiting" && query.state !== "failed";
-    const score = done ? mean(query.pose.scores) : null;
+    const score = done ? mean(query.pose.scores.map((score, k) => (query.pose.moved[k] ? 1 : score))) : null;
     const words = {
       waiting: "waiting",
       predicted: `score ${score?.toFixed(2)}`,

@@ -12,16 +12,22 @@ export function createSaver(store, onState) {
   let revision = 0;
   let timer = null;
   let running = null;
-  let failures = 0;
+  let failures = 0; // in a row
+  let trouble = false; // leaving the page now would lose something
 
   const pending = () => store.doc !== saved;
   const body = () => ({ ...store.doc, revision });
-  const tell = (state, message = "") => onState({ state, message });
+  const tell = (state, message = "") => {
+    trouble = state === "failed" || state === "conflict";
+    onState({ state, message });
+  };
+
+  const tellSaving = () => trouble || tell("saving"); // "not saved" stays until it is
 
   async function push() {
     while (pending()) {
       const sent = store.doc;
-      tell("saving");
+      tellSaving();
       try {
         ({ revision } = await api.save(body()));
       } catch (problem) {
@@ -69,7 +75,7 @@ export function createSaver(store, onState) {
 
   store.subscribe(() => {
     if (pending()) {
-      tell("saving");
+      tellSaving();
       schedule();
     }
   });
@@ -79,6 +85,6 @@ export function createSaver(store, onState) {
     api.save(body(), text.length < KEEPALIVE_BYTES).catch(() => {});
   });
   addEventListener("visibilitychange", () => document.visibilityState === "hidden" && saver.flush());
-  addEventListener("beforeunload", (event) => failures && pending() && event.preventDefault());
+  addEventListener("beforeunload", (event) => trouble && pending() && event.preventDefault());
   return saver;
 }

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from edgecape import graph
+from edgecape.model.consistency import agree, from_neighbours, linear_map
+from edgecape.model.proposals import locate
+
+
+def peaks(points: torch.Tensor, grid: int = 16, height: float = 12.0) -> torch.Tensor:
+    """Similarity (1, K, grid, grid) with a smooth peak at each of points (K, 2)."""
+    centre = (torch.arange(grid) + 0.5) / grid
+    x, y = torch.meshgrid(centre, centre, indexing="xy")
+    away = (x - points[:, 0, None, None]) ** 2 + (y - points[:, 1, None, None]) ** 2
+    return (height * torch.exp(-away / (2 * 0.05**2)))[None]
+
+
+def turned(points: torch.Tensor, degrees: float, scale: float, shift: tuple[float, float]) -> torch.Tensor:
+    angle = math.radians(degrees)
+    rotation = torch.tensor([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
+    return scale * (points - 0.5) @ rotation + 0.5 + torch.tensor(shift)
+
+
+PLACES = torch.tensor([[0.3, 0.3], [0.7, 0.3], [0.3, 0.7], [0.7, 0.7], [0.5, 0.4]])
+RING = graph.adjacency([(0, 1), (1, 3), (3, 2), (2, 0), (4, 0), (4, 1)], 5)[None]
+USABLE = torch.ones(1, 5, dtype=torch.bool)
+
+
+@pytest.mark.parametrize(
+    ("degrees", "scale", "shift"), [(0, 1, (0, 0)), (30, 0.8, (0.05, -0.1)), (-60, 1.1, (0, 0.05))]
+)
+def test_the_map_of_a_moved_object_is_found(degrees, scale, shift):
+    moved = turned(PLACES, degrees, scale, shift)[None]
+    linear, from_centre, to_centre = linear_map(PLACES[None], moved, 100 * torch.ones(1, 5))
+    torch.testing.assert_close((PLACES[None] - from_centre) @ linear + to_centre, moved, atol=2e-3, rtol=0)
+
+
+def test_without_evidence_the_map_is_the_identity():
+    linear, _, _ = linear_map(PLACES[None], torch.rand(1, 5, 2), 1e-6 * torch.ones(1, 5))
+    torch.testing.assert_close(linear, torch.eye(2)[None], atol=1e-3, rtol=0)
+
+
+def test_neighbours_outvote_a_stronger_peak_in_the_wrong_place():
+    """Keypoint 4 looks a little more like another spot; its neighbours know better. Alone it is deceived."""
+    truth = turned(PLACES, 20, 0.9, (0.0, 0.05))
+    similarity = peaks(truth)
+    similarity[0, 4] += 1.1 * peaks(torch.tensor([[0.9, 0.95]]))[0, 0]
+    proposals = locate(similarity)
+    assert (proposals.peak[0, 4] - truth[4]).norm() > 0.4
+    found = agree(proposals, PLACES[None], USABLE, graph.row_normalise(RING))
+    assert (found.peak[0] - truth).norm(dim=-1).max() < 0.03
+    assert (found.expected[0] - truth).norm(dim=-1).max() < 0.06
+
+
+def test_who_is_not_connected_has_no_vote():
+    found = torch.rand(1, 5, 2, generator=torch.Generator().manual_seed(0))
+    confidence = torch.ones(1, 5)
+    votes = torch.zeros(1, 5, 5)
+    votes[0, 4, 0] = 1
+    alone = from_neighbours(PLACES[None], found, confidence, votes)
+    linear, from_centre, to_centre = linear_map(PLACES[None], found, confidence)
+    torch.testing.assert_close(alone[0, 4], found[0, 0] + ((PLACES[4] - PLACES[0]) @ linear[0]))
+    overall = (PLACES[None] - from_centre) @ linear + to_centre
+    torch.testing.assert_close(alone[0, :4], overall[0, :4])  # nobody votes for them
+
+
+def test_what_cannot_be_used_is_not_listened_to():
+    truth = turned(PLACES, 10, 1.0, (0.0, 0.0))
+    usable = torch.tensor([[True, True, True, False, True]])
+    A = graph.row_normalise(graph.mask_adjacency(RING, usable))
+    one, other = truth.clone(), truth.clone()
+    other[3] = torch.tensor([0.05, 0.9])
+    first, second = (agree(locate(peaks(points)), PLACES[None], usable, A) for points in (one, other))
+    torch.testing.assert_close(first.peak[usable], second.peak[usable], atol=1e-4, rtol=0)
+
+
+def test_only_the_graph_learns_from_what_is_expected():
+    similarity = peaks(PLACES).requires_grad_()
+    A = graph.row_normalise(RING).clone().requires_grad_()
+    agree(locate(similarity), PLACES[None], USABLE, A).expected.sum().backward()
+    assert similarity.grad is None
+    assert A.grad is not None and A.grad.abs().max() > 0
+
+
+@pytest.mark.parametrize("K", [1, 2])
+def test_few_keypoints_are_fine(K):
+    places, A = PLACES[None, :K], graph.row_normalise(graph.fully_connected(K))[None]
+    found = agree(locate(peaks(PLACES[:K])), places, USABLE[:, :K], A)
+    assert torch.isfinite(found.peak).all() and (found.peak - places).norm(dim=-1).max() < 0.05
