@@ -1,10 +1,10 @@
 """Does the graph help? Decoders trained alike on one frozen encoder: told nothing, the skeleton, the predicted graph.
 
-    python tools/arms.py runs/small/graph --data train.json --val val.json --test test.json --images images --cache CACHE
+    python tools/arms.py runs/small/graph --data train.json --val val.json --test test.json --images images
 
 All arms share the encoder, the proposals and the predicted graph of the model given, so that they differ in nothing but
-what is done with the graph; each starts from the same random decoder and sees the same episodes. Prints mPCK@5 on validation and test categories and the
-paired differences between arms with their 95 % intervals.
+what is done with the graph; each starts from the same random decoder and sees the same episodes. Prints mPCK@5 on
+validation and test categories and the paired differences between arms with their 95 % intervals.
 """
 
 from __future__ import annotations

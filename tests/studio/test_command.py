@@ -12,6 +12,7 @@ import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,8 +46,13 @@ class Running:
             self.process.kill()
         self.process.communicate()
 
-    def get(self, path: str, **headers: str) -> urllib.request.Request:
+    def get(self, path: str, **headers: str) -> Any:
         return urllib.request.urlopen(urllib.request.Request(self.address + path, headers=headers))
+
+    def post(self, path: str, body: Any, method: str = "POST") -> Any:
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(self.address + path, json.dumps(body).encode(), headers, method=method)
+        return urllib.request.urlopen(request)
 
 
 def test_start_use_stop(tmp_path):
@@ -56,11 +62,7 @@ def test_start_use_stop(tmp_path):
         )
         assert "<html" in studio.get("").read().decode().lower()
         assert json.load(studio.get("api/status"))["version"]
-        body = json.dumps({"name": "cow", "revision": 0}).encode()
-        request = urllib.request.Request(
-            studio.address + "api/project", body, {"Content-Type": "application/json"}, method="PUT"
-        )
-        assert json.load(urllib.request.urlopen(request)) == {"revision": 1}
+        assert json.load(studio.post("api/project", {"name": "cow", "revision": 0}, "PUT")) == {"revision": 1}
         large = b'--b\r\nContent-Disposition: form-data; name="files"; filename="x"\r\n\r\n' + bytes(3_000_000)
         request = urllib.request.Request(
             studio.address + "api/photos",
@@ -74,6 +76,21 @@ def test_start_use_stop(tmp_path):
         assert studio.process.returncode == 0 and errors == ""
     left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")}
     assert left == {"cows", "cows/project.json", "elsewhere"}  # nothing else, not even for a moment's spool
+
+
+def test_stopping_ends_what_is_going_on(tmp_path):
+    with Running("cows", cwd=tmp_path) as studio:
+        example = json.load(studio.post("api/examples/cat", {}))
+        marks = {name: example[name] for name in ("names", "skeleton", "shots")}
+        prompt = json.load(studio.post("api/prompts", marks))["id"]
+        photos = [{"photo": example["photos"][0]["id"]}] * 300
+        with studio.post("api/predictions", {"prompt": prompt, "photos": photos}) as lines:
+            assert "pose" in json.loads(lines.readline())
+            studio.process.send_signal(signal.SIGINT)
+            rest = [json.loads(line) for line in lines]
+        _, errors = studio.process.communicate(timeout=60)
+        assert studio.process.returncode == 0 and errors == ""
+    assert [line["index"] for line in rest] == list(range(1, 300)) and "stopped" in rest[-1]["error"]
 
 
 def test_stopping_at_once_leaves_nothing(tmp_path):

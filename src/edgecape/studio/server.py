@@ -10,6 +10,7 @@ import threading
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from edgecape.errors import SettingsError
@@ -56,9 +57,15 @@ def serve(
         access_log=False,
         server_header=False,
         ws="none",
-        timeout_graceful_shutdown=2,  # seconds that streams may still take after Ctrl-C
+        timeout_graceful_shutdown=15,  # seconds that the batch at hand, or an upload, may still take after Ctrl-C
     )
-    server = uvicorn.Server(config)
+
+    class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            threading.Thread(target=engine.stop).start()  # so that streams come to an end
+            super().handle_exit(sig, frame)
+
+    server = Server(config)
     shown = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{listener.getsockname()[1]}/" + ("" if token is None else f"?token={token}")
     print(f"edgecape studio: {address}  (project: {project}, stop with Ctrl-C)", flush=True)
