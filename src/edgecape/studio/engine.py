@@ -72,7 +72,7 @@ class Engine:
             self._stopped = True
             self._change.notify()
         if self._thread is not None and self.loaded.is_set():
-            self._thread.join(timeout=10)  # seconds
+            self._thread.join(timeout=60)  # seconds
         self._give_up(EdgeCapeError(STOPPED))
 
     @property

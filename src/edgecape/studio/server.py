@@ -57,7 +57,7 @@ def serve(
         access_log=False,
         server_header=False,
         ws="none",
-        timeout_graceful_shutdown=15,  # seconds that the batch at hand, or an upload, may still take after Ctrl-C
+        timeout_graceful_shutdown=60,  # seconds for the batch at hand or an upload; a second Ctrl-C does not wait
     )
 
     class Server(uvicorn.Server):
