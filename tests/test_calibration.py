@@ -37,6 +37,24 @@ def test_a_fit_is_calibrated_on_its_data_and_orders_it():
         assert (found[chosen].mean() - right[chosen].float().mean()).abs() < 0.05
 
 
+def test_weights_let_a_small_category_count_as_much_as_a_large_one():
+    """900 keypoints of an easy category, 100 of a hard one, nothing to tell them apart."""
+    features = torch.zeros(1000, len(FEATURES))
+    right = torch.arange(1000) < 800  # all wrong ones are among the last 200; the hard category are the last 100
+    weight = torch.where(torch.arange(1000) < 900, 1 / 900, 1 / 100)
+    assert abs(float(fit(features, right).probability(features).mean()) - 0.8) < 1e-3
+    assert abs(float(fit(features, right, weight).probability(features).mean()) - 800 / 900 / 2) < 1e-3
+
+
+def test_two_keypoints_on_one_spot_share_it():
+    crowded = output(20.0)
+    similarity = crowded.proposals.similarity.clone()
+    similarity[:, 1] = similarity[:, 0]
+    both = score_features(crowded._replace(proposals=locate(similarity)))[..., FEATURES.index("own_share")]
+    alone = score_features(crowded)[..., FEATURES.index("own_share")]
+    assert (both[:, :2] <= 1e-4).all() and (alone[:, 0] > both[:, 0]).all()
+
+
 def test_it_survives_being_saved():
     features = torch.randn(200, len(FEATURES))
     calibration = fit(features, torch.rand(200) < 0.5)

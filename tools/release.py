@@ -15,7 +15,7 @@ import torch
 from edgecape import calibration
 from edgecape.data.coco import read_coco
 from edgecape.data.features import FeatureStore
-from edgecape.evaluation.calibrate import Reliability, observe, reliability
+from edgecape.evaluation.calibrate import Observed, Reliability, observe, reliability
 from edgecape.evaluation.episodes import protocol_episodes
 from edgecape.predictor import DEFAULT_MODEL, EdgeCape
 
@@ -54,9 +54,10 @@ def main() -> None:
         for shots in (1, 5):
             episodes, _ = protocol_episodes(data, shots, episodes=options.episodes)
             parts.append(observe(model.network, data, episodes, store))
-        observed[name] = (torch.cat([p.features for p in parts]), torch.cat([p.right for p in parts]))
-    model.calibration = calibration.fit(*observed["val"])
-    for name, (features, right) in observed.items():
+        observed[name] = Observed(*map(torch.cat, zip(*parts, strict=True)))
+    fitted_on = observed["val"]
+    model.calibration = calibration.fit(fitted_on.features, fitted_on.right, fitted_on.balance)
+    for name, (features, right, _) in observed.items():
         checked = reliability(model.calibration.probability(features), right)
         share = float(right.float().mean())
         print(f"{name}: {len(right)} keypoints, {share:.3f} right, ECE {checked.error:.3f}, AUROC {checked.auroc:.3f}")

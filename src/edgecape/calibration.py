@@ -15,27 +15,38 @@ RIGHT_WITHIN = 0.1  # of the box's longer side
 FEATURES = (
     "peak_mass",
     "entropy",
+    "height",
+    "second_peak",
+    "own_share",
     "peak_to_expected",
     "moved",
-    "last_step",
+    "off_neighbours",
     "neighbours_moved",
 )
 
 
 def score_features(output: Output) -> Tensor:
-    """(B, K, F): how sharp the similarity is, and how far the layers and the neighbours agree."""
+    """(B, K, F): how high, sharp and alone the peak of the similarity is, whether other keypoints claim the same
+    place, and how far the decoder and the neighbours agree with it."""
     similarity, expected, peak = output.proposals
-    mass = similarity.flatten(2).softmax(dim=-1)
     h, w = similarity.shape[-2:]
-    peak_mass = (mass * peak_window(mass, h, w)).sum(-1)
+    logits = similarity.flatten(2)  # (B, K, hw)
+    mass = logits.softmax(dim=-1)
+    window = peak_window(mass, h, w)
+    peak_mass = (mass * window).sum(-1)
     entropy = -(mass * (mass + 1e-12).log()).sum(-1)
+    height, cell = logits.max(dim=-1)
+    second = height - logits.masked_fill(window > 0, float("-inf")).amax(-1)
+    rivals = logits.masked_fill(~output.usable[..., None], float("-inf")).softmax(dim=1)  # whose is this cell?
+    own_share = rivals.nan_to_num().gather(-1, cell[..., None])[..., 0]
     final = output.coordinates[-1]
-    before = output.coordinates[-2] if len(output.coordinates) > 1 else peak
     moved = (final - peak).norm(dim=-1)
+    off_neighbours = moved if output.agreement is None else (final - output.agreement.expected).norm(dim=-1)
     neighbours = (output.graph.normalised @ moved[..., None])[..., 0]
-    distances = torch.stack(((peak - expected).norm(dim=-1), moved, (final - before).norm(dim=-1), neighbours), dim=-1)
-    logs = (distances + 1e-3).log()
-    return torch.cat((torch.logit(peak_mass, eps=1e-4)[..., None], entropy[..., None], logs), dim=-1)
+    distances = torch.stack(((peak - expected).norm(dim=-1), moved, off_neighbours, neighbours), dim=-1)
+    shares = torch.logit(torch.stack((peak_mass, own_share), dim=-1), eps=1e-4)
+    levels = torch.stack((entropy, height, second), dim=-1)
+    return torch.cat((shares[..., :1], levels, shares[..., 1:], (distances + 1e-3).log()), dim=-1)
 
 
 @dataclass(frozen=True)
@@ -69,20 +80,25 @@ class Calibration:
         return cls(tuple(values["mean"]), tuple(values["deviation"]), tuple(values["weights"]), float(values["bias"]))
 
 
-def fit(features: Tensor, right: Tensor, penalty: float = 1e-3) -> Calibration:
-    """Features (n, F) of keypoints and whether each was right (n,) → calibration, by Newton steps."""
+def fit(features: Tensor, right: Tensor, weight: Tensor | None = None, penalty: float = 1e-3) -> Calibration:
+    """Features (n, F) of keypoints and whether each was right (n,) → calibration, by Newton steps.
+
+    weight (n,): how much each counts, for instance so that all categories count the same.
+    """
     mean, deviation = features.mean(0), features.std(0).clamp(min=1e-6)
     blank = Calibration(tuple(mean.tolist()), tuple(deviation.tolist()), (), 0.0)
     x = blank.design(features).double()
     x = torch.cat((x, x.new_ones(len(x), 1)), dim=1)
     y = right.double()
+    share = torch.ones_like(y) if weight is None else weight.double()
+    share = share / share.sum()
     theta = x.new_zeros(x.shape[1])
     ridge = penalty * torch.eye(len(theta), dtype=x.dtype)
     ridge[-1, -1] = 0
     for _ in range(50):
         p = torch.sigmoid(x @ theta)
-        gradient = x.T @ (p - y) / len(y) + ridge @ theta
-        hessian = (x.T * (p * (1 - p))) @ x / len(y) + ridge
+        gradient = x.T @ (share * (p - y)) + ridge @ theta
+        hessian = (x.T * (share * p * (1 - p))) @ x + ridge
         step = torch.linalg.solve(hessian, gradient)
         theta = theta - step
         if step.abs().max() < 1e-8:

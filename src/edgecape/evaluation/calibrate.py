@@ -22,6 +22,13 @@ class Observed(NamedTuple):
 
     features: Tensor  # (n, F), what the score is computed from
     right: Tensor  # (n,) bool, within 10 % of the box's longer side
+    category: Tensor  # (n,) index
+
+    @property
+    def balance(self) -> Tensor:
+        """Weights (n,) that make all categories count the same."""
+        number = self.category.bincount()
+        return 1.0 / number[self.category]
 
 
 @torch.inference_mode()
@@ -40,7 +47,8 @@ def observe(network: Network, dataset: Dataset, episodes: Sequence[Episode], sto
     counted = [torch.isfinite(row[: len(features)]) for row, features in zip(distances, seen, strict=True)]
     features = torch.cat([found[chosen] for found, chosen in zip(seen, counted, strict=True)])
     near = [row[: len(chosen)][chosen] < RIGHT_WITHIN for row, chosen in zip(distances, counted, strict=True)]
-    return Observed(features, torch.cat(near))
+    category = torch.from_numpy(result.category).repeat_interleave(torch.tensor([len(row) for row in near]))
+    return Observed(features, torch.cat(near), category)
 
 
 class Reliability(NamedTuple):

@@ -1,9 +1,9 @@
 """Keypoints that look alike are told apart by their neighbours (ours; not in the paper).
 
 Similarity alone decides for each keypoint by itself. Here the keypoints' first guesses vote for each other along the
-pose-graph: neighbour j, found at e_j, expects keypoint k at e_j + M (p_k − p_j), where p are places in the support and M
-is the linear map from support to query that fits all guesses best. The similarity is then read again, with a preference
-for the expected place.
+pose-graph: neighbour j, found at e_j, expects keypoint k at e_j + M (p_k − p_j), where p are places in the support and
+M is the linear map from support to query that fits all guesses best. The similarity is then read again, with a
+preference for the expected place.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def agree(proposals: Proposals, places: Tensor, usable: Tensor, A_norm: Tensor) 
 
 
 def from_neighbours(places: Tensor, found: Tensor, confidence: Tensor, votes: Tensor) -> Tensor:
-    """Where each keypoint is expected (B, K, 2), given where the others were found (B, K, 2); votes (B, K, K). A keypoint
-    without neighbours is expected where the map of all of them puts it."""
+    """Where each keypoint is expected (B, K, 2), given where the others were found (B, K, 2); votes (B, K, K).
+    A keypoint without neighbours is expected where the map of all of them puts it."""
     linear, from_centre, to_centre = linear_map(places, found, confidence)
     overall = (places - from_centre) @ linear + to_centre
     votes = votes * confidence[:, None]
