@@ -55,6 +55,17 @@ def test_neighbours_outvote_a_stronger_peak_in_the_wrong_place():
     assert (found.expected[0] - truth).norm(dim=-1).max() < 0.06
 
 
+def test_two_keypoints_cannot_claim_one_place():
+    """Both resemble one spot most, one of them a little less; without any graph it goes where it fits second best."""
+    spots = torch.tensor([[0.3, 0.5], [0.7, 0.5]])
+    at_spot = [peaks(spot[None])[0, 0] for spot in spots]
+    similarity = torch.stack((at_spot[1] + 0.8 * at_spot[0], at_spot[1] * 1.2 + 0.3 * at_spot[0]))[None]
+    proposals = locate(similarity)
+    assert (proposals.peak[0] - spots[1]).norm(dim=-1).max() < 0.05
+    found = agree(proposals, spots[None], USABLE[:, :2], torch.zeros(1, 2, 2))
+    assert (found.peak[0] - spots).norm(dim=-1).max() < 0.05
+
+
 def test_who_is_not_connected_has_no_vote():
     found = torch.rand(1, 5, 2, generator=torch.Generator().manual_seed(0))
     confidence = torch.ones(1, 5)

@@ -1,9 +1,10 @@
-"""Keypoints that look alike are told apart by their neighbours (ours; not in the paper).
+"""Keypoints that look alike are told apart by each other (ours; not in the paper).
 
-Similarity alone decides for each keypoint by itself. Here the keypoints' first guesses vote for each other along the
-pose-graph: neighbour j, found at e_j, expects keypoint k at e_j + M (p_k − p_j), where p are places in the support and
-M is the linear map from support to query that fits all guesses best. The similarity is then read again, with a
-preference for the expected place.
+Similarity alone decides for each keypoint by itself. Here, first, a cell counts for the keypoint that it resembles
+most: two eyes cannot both be the right one. Then the keypoints' guesses vote for each other along the pose-graph:
+neighbour j, found at e_j, expects keypoint k at e_j + M (p_k − p_j), where p are places in the support and M is the
+linear map from support to query that fits all guesses best. The similarity is then read again, with a preference for
+the expected place.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from torch import Tensor
 from edgecape.model.proposals import Proposals, cell_centres, locate
 
 ROUNDS = 2
-SPREAD = 0.2  # of the frame: how far from its expected place a keypoint may well be
-STIFFNESS = 0.02  # how much evidence it takes to believe in a turned or scaled object
+SPREAD = 0.15  # of the frame: how far from its expected place a keypoint may well be
+STIFFNESS = 0.005  # how much evidence it takes to believe in a turned or scaled object
 
 
 class Agreement(NamedTuple):
@@ -32,7 +33,9 @@ def agree(proposals: Proposals, places: Tensor, usable: Tensor, A_norm: Tensor) 
     h, w = similarity.shape[-2:]
     centres = cell_centres(h, w, similarity.device).to(similarity.dtype)
     within_two_hops = (A_norm + A_norm @ A_norm) / 2 * (1 - torch.eye(A_norm.shape[-1], device=A_norm.device))
-    logits, peak = similarity.flatten(2), proposals.peak.detach()
+    whose = similarity.masked_fill(~usable[..., None, None], float("-inf")).log_softmax(dim=1)
+    claimed = similarity + torch.where(usable[..., None, None], whose, 0.0)
+    logits, peak = claimed.flatten(2), locate(claimed).peak
     now = logits
     for _ in range(ROUNDS):
         confidence = now.softmax(dim=-1).amax(dim=-1) * usable  # (B, K)
