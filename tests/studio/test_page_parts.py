@@ -21,6 +21,16 @@ def example(visit: Visit, name: str = "Cat", **options: Any) -> Person:
     return person
 
 
+def settled(person: Person) -> Any:
+    """The project once the example's own photos are searched, so that nothing changes by itself any more."""
+    for _ in range(600):
+        project = person.saved()
+        if all(query["state"] != "waiting" for query in project["queries"]):
+            return project
+        person.page.wait_for_timeout(100)
+    raise AssertionError("the example's photos are still waiting")
+
+
 def with_graph(visit: Visit, **options: Any) -> Person:
     person = example(visit, **options)
     person.page.locator(".graph-drawing").first.wait_for(timeout=60_000)
@@ -266,13 +276,13 @@ def test_a_new_project_is_asked_for_twice(visit: Visit) -> None:
 
 def test_nothing_is_lost_while_the_studio_does_not_answer(visit: Visit) -> None:
     person = example(visit, expected=("ERR_INTERNET_DISCONNECTED",))
-    person.saved()
+    settled(person)
     page = person.page
     page.context.set_offline(True)
     person.page.get_by_label("Name of keypoint 1").fill("eye")
     person.page.keyboard.press("Enter")
     page.get_by_role("alert").filter(has_text="does not answer").wait_for()
-    assert page.locator("#saving").inner_text() == "Not saved"
+    page.locator("#saving", has_text="Not saved").wait_for()
     person.shown("not-saved")
     page.context.set_offline(False)
     assert person.saved()["names"][0] == "eye"
@@ -282,7 +292,7 @@ def test_nothing_is_lost_while_the_studio_does_not_answer(visit: Visit) -> None:
 @pytest.mark.parametrize(("answer", "name"), [("Keep mine", "mine"), ("Show the other version", "theirs")])
 def test_two_windows_do_not_overwrite_each_other(visit: Visit, answer: str, name: str) -> None:
     person = example(visit, expected=("409",))
-    person.saved()
+    settled(person)
     other = visit(fresh=False)
     other.page.get_by_label("Name of keypoint 1").fill("theirs")
     other.page.keyboard.press("Enter")
