@@ -13,12 +13,16 @@ HALF_MISSED = 0.3  # of the frame: the distance at which a keypoint counts as ha
 Distance = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
+def _mean(values: Tensor, weight: Tensor) -> Tensor:
+    """Of values (B, K): over the keypoints of a sample that count, then over the batch."""
+    counts = weight.to(values.dtype)
+    return ((values * counts).sum(dim=-1) / counts.sum(dim=-1).clamp(min=1)).mean()
+
+
 def mean_distance(coordinates: Tensor, target: Tensor, weight: Tensor) -> Tensor:
     """L1 distance of points (B, K, 2), summed over x and y, averaged over the keypoints of a sample that count
     (weight (B, K), bool) and then over the batch. A sample without such keypoints adds 0."""
-    counts = weight.to(target.dtype)
-    distance = (coordinates - target).abs().sum(dim=-1) * counts  # (B, K)
-    return (distance.sum(dim=-1) / counts.sum(dim=-1).clamp(min=1)).mean()
+    return _mean((coordinates - target).abs().sum(dim=-1), weight)
 
 
 def mean_miss(coordinates: Tensor, target: Tensor, weight: Tensor) -> Tensor:
@@ -26,10 +30,8 @@ def mean_miss(coordinates: Tensor, target: Tensor, weight: Tensor) -> Tensor:
 
     L1 pulls a keypoint that may be in one of two places between them, where it is right for neither.
     """
-    counts = weight.to(target.dtype)
     distance = ((coordinates - target).square().sum(dim=-1) + 1e-6).sqrt()
-    missed = distance / (distance + HALF_MISSED) * counts
-    return (missed.sum(dim=-1) / counts.sum(dim=-1).clamp(min=1)).mean()
+    return _mean(distance / (distance + HALF_MISSED), weight)
 
 
 def offset_loss(
@@ -62,5 +64,4 @@ def similarity_loss(similarity: Tensor, target: Tensor, weight: Tensor) -> Tenso
     truth = (rows[..., :, None] * columns[..., None, :]).flatten(2)
     truth = truth / truth.sum(-1, keepdim=True).clamp(min=1e-6)  # at the border the four cells are fewer
     entropy = -(truth * similarity.flatten(2).log_softmax(-1)).sum(-1)  # (B, K)
-    counts = weight.to(entropy.dtype)
-    return ((entropy * counts).sum(-1) / counts.sum(-1).clamp(min=1)).mean()
+    return _mean(entropy, weight)
