@@ -100,6 +100,32 @@ def test_few_shots_average_and_a_keypoint_missing_in_one_comes_from_the_others(m
     assert not np.allclose(two.tokens[1], one.tokens[1], atol=1e-3)
 
 
+def test_mirror_images_and_several_looks_are_part_of_the_prompt(support: Support, photos, tmp_path: Path):
+    ours = {"centred": True, "layout": True, "consistency": True, "direct_match": True}
+    model = estimator(**ours, mirror=True, looks=(1.0, 0.85))
+    prompt = model.prompt(support)
+    assert prompt.mirror_tokens is not None and prompt.mirror_tokens.shape == prompt.tokens.shape
+    # the mirror image of a place is at 1 − x, and at both sizes of the crop round the same middle
+    np.testing.assert_allclose(prompt.mirror_places[:, 0], 111 / 112 - prompt.places[:, 0], atol=1e-5)
+    np.testing.assert_allclose(prompt.mirror_places[:, 1], prompt.places[:, 1], atol=1e-5)
+    once = estimator(**ours).prompt(support)
+    assert once.mirror_tokens is None and np.abs(once.tokens - prompt.tokens).max() > 1e-3
+    prompt.save(tmp_path / "lamp.prompt")
+    loaded = Prompt.load(tmp_path / "lamp.prompt")
+    for a, b in zip(model.predict(prompt, photos), model.predict(loaded, photos), strict=True):
+        assert np.array_equal(a.keypoints, b.keypoints)
+
+
+def test_a_keypoint_that_a_close_look_misses_comes_from_the_others(support: Support):
+    """Close to the edge of the frame, outside a crop of half the size."""
+    model = estimator(consistency=True, looks=(1.0, 0.5))
+    assert np.isfinite(model.prompt(support).tokens).all()
+    only = estimator(consistency=True).prompt(support)
+    outside = np.abs(only.places - 0.5).max(axis=1) > 0.27
+    assert outside.any() and not outside.all()
+    np.testing.assert_allclose(model.prompt(support).tokens[outside], only.tokens[outside], atol=1e-4)
+
+
 def test_a_keypoint_that_no_shot_shows_is_named(model: EdgeCape, support: Support):
     visible = np.ones(7, dtype=bool)
     visible[3] = False

@@ -126,7 +126,10 @@ def prompt(**changes) -> Prompt:
     return Prompt(**{**values, **changes})
 
 
-@pytest.mark.parametrize("changes", [{}, {"skeleton": None, "names": None}, {"skeleton": ()}])
+MIRROR = {"mirror_tokens": np.ones((3, 8), dtype=np.float32), "mirror_places": np.full((3, 2), 0.5, dtype=np.float32)}
+
+
+@pytest.mark.parametrize("changes", [{}, {"skeleton": None, "names": None}, {"skeleton": ()}, MIRROR])
 def test_a_prompt_survives_its_file(changes, tmp_path):
     before = prompt(**changes)
     before.save(tmp_path / "cow.prompt")
@@ -136,6 +139,20 @@ def test_a_prompt_survives_its_file(changes, tmp_path):
         np.testing.assert_array_equal(getattr(after, field.name), getattr(before, field.name), err_msg=field.name)
     assert after.skeleton == before.skeleton
     assert after.names == before.names
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"mirror_tokens": MIRROR["mirror_tokens"]}, "mirror image is missing"),
+        ({**MIRROR, "mirror_tokens": np.ones((3, 7), dtype=np.float32)}, "its arrays are"),
+        ({"places": np.zeros((2, 2), dtype=np.float32)}, "its arrays are"),
+    ],
+)
+def test_a_prompt_whose_parts_do_not_fit(changes, message, tmp_path):
+    prompt(**changes).save(tmp_path / "odd")
+    with pytest.raises(AnnotationError, match=message):
+        Prompt.load(tmp_path / "odd")
 
 
 def test_what_is_no_prompt_is_refused(tmp_path):

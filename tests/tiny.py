@@ -35,7 +35,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "independent-shots": {"shot_refinement": "independent"},
     "graphcape": {"graph": "fixed", "bias": "off", "decoder_positions": True, "aggregate_transposed": True},
     "official-padding": {"pad_keypoints_to": 40},
-    "ours": {"centred": True, "layout": True, "consistency": True, "direct_match": True},
+    "ours": {
+        "centred": True,
+        "layout": True,
+        "consistency": True,
+        "mirror": True,
+        "looks": (1.0, 0.8),
+        "direct_match": True,
+    },
 }
 
 

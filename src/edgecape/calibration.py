@@ -22,12 +22,15 @@ FEATURES = (
     "moved",
     "off_neighbours",
     "neighbours_moved",
+    "likelihood",
+    "spread",
+    "distortion",
 )
 
 
 def score_features(output: Output) -> Tensor:
     """(B, K, F): how high, sharp and alone the peak of the similarity is, whether other keypoints claim the same
-    place, and how far the decoder and the neighbours agree with it."""
+    place, how far the decoder and the neighbours agree with it, and how well the pose as a whole fits the supports."""
     similarity, expected, peak = output.proposals
     h, w = similarity.shape[-2:]
     logits = similarity.flatten(2)  # (B, K, hw)
@@ -46,7 +49,9 @@ def score_features(output: Output) -> Tensor:
     distances = torch.stack(((peak - expected).norm(dim=-1), moved, off_neighbours, neighbours), dim=-1)
     shares = torch.logit(torch.stack((peak_mass, own_share), dim=-1), eps=1e-4)
     levels = torch.stack((entropy, height, second), dim=-1)
-    return torch.cat((shares[..., :1], levels, shares[..., 1:], (distances + 1e-3).log()), dim=-1)
+    whole = moved.new_zeros(len(moved), 3) if output.agreement is None else output.agreement.fit
+    whole = whole[:, None].expand(*moved.shape, -1)
+    return torch.cat((shares[..., :1], levels, shares[..., 1:], (distances + 1e-3).log(), whole), dim=-1)
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,7 @@ class Calibration:
 
 
 def fit(features: Tensor, right: Tensor, weight: Tensor | None = None, penalty: float = 1e-3) -> Calibration:
-    """Features (n, F) of keypoints and whether each was right (n,) → calibration, by Newton steps.
+    """Features (n, F) of keypoints and whether each was right (n,) → calibration.
 
     weight (n,): how much each counts, for instance so that all categories count the same.
     """
@@ -89,7 +94,13 @@ def fit(features: Tensor, right: Tensor, weight: Tensor | None = None, penalty: 
     blank = Calibration(tuple(mean.tolist()), tuple(deviation.tolist()), (), 0.0)
     x = blank.design(features).double()
     x = torch.cat((x, x.new_ones(len(x), 1)), dim=1)
-    y = right.double()
+    theta = logistic_regression(x, right, weight, penalty)
+    return Calibration(blank.mean, blank.deviation, tuple(theta[:-1].tolist()), float(theta[-1]))
+
+
+def logistic_regression(x: Tensor, y: Tensor, weight: Tensor | None = None, penalty: float = 1e-3) -> Tensor:
+    """Coefficients (F,) of x (n, F), whose last column is constant and not penalised, for y (n,) by Newton steps."""
+    x, y = x.double(), y.double()
     share = torch.ones_like(y) if weight is None else weight.double()
     share = share / share.sum()
     theta = x.new_zeros(x.shape[1])
@@ -103,4 +114,4 @@ def fit(features: Tensor, right: Tensor, weight: Tensor | None = None, penalty: 
         theta = theta - step
         if step.abs().max() < 1e-8:
             break
-    return Calibration(blank.mean, blank.deviation, tuple(theta[:-1].tolist()), float(theta[-1]))
+    return theta

@@ -50,6 +50,11 @@ def crop_transform(
     return transform
 
 
+def mirror_transform(size: tuple[int, int]) -> Matrix:
+    """Frame pixels → the same frame seen in a mirror."""
+    return np.array([[-1.0, 0.0, size[1] - 1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+
+
 def apply(transform: Matrix, points: ArrayLike) -> Points:
     """Points (..., 2) through a transform, affine or perspective."""
     points = np.asarray(points, dtype=np.float64)

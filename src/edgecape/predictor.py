@@ -17,6 +17,7 @@ from edgecape.calibration import Calibration
 from edgecape.errors import AnnotationError, EdgeCapeError, WeightsError
 from edgecape.images import RGB, load_image
 from edgecape.model.backbone import Backbone, normalise_pixels
+from edgecape.model.mirror import Shots, encode_aspects, localise_best
 from edgecape.model.network import Network, SupportEncoding
 from edgecape.model.pose_graph import PoseGraph
 from edgecape.types import Box, Pose, Prompt, Support, as_box
@@ -123,34 +124,44 @@ class EdgeCape:
         """Encode one support, or several of the same keypoints (few-shot), once for all queries."""
         shots = [supports] if isinstance(supports, Support) else list(supports)
         K, names, skeleton = _agree(shots)
-        frames, coordinates = [], []
+        frames, pixels = [], []
         for shot in shots:
             image = load_image(shot.image)
             height, width = image.shape[:2]
-            transform = self._transform(shot.box or (0, 0, width, height))
-            frames.append(geometry.warp(image, transform, self.size, antialias=True))
-            placed = geometry.apply(transform, shot.keypoints) / (self.size[1], self.size[0])
-            _check_inside(placed, shot, names)
-            coordinates.append(placed)
-        visible = np.stack([_visible(shot) for shot in shots])
+            box = shot.box or (0, 0, width, height)
+            _check_inside(
+                geometry.apply(self._transform(box), shot.keypoints) / (self.size[1], self.size[0]), shot, names
+            )
+            for look in self.network.settings.looks:
+                transform = self._transform(box, look)
+                frames.append(geometry.warp(image, transform, self.size, antialias=True))
+                pixels.append(geometry.apply(transform, shot.keypoints))
+        visible = np.stack([_visible(shot) for shot in shots for _ in self.network.settings.looks])
         prior = graph.fully_connected(K) if skeleton is None else graph.adjacency(skeleton, K)
-        encoding = self.network.encode_support(
-            self._features(frames)[None],
-            torch.from_numpy(visible).to(self.device)[None],
-            prior.to(self.device)[None],
-            coordinates=torch.from_numpy(np.stack(coordinates).astype(np.float32)).to(self.device)[None],
-        )
+        given, mirrored = self._shots(frames, np.stack(pixels)), None
+        if self.network.settings.mirror:
+            flipped = [frame[:, ::-1] for frame in frames]
+            mirrored = self._shots(flipped, geometry.apply(geometry.mirror_transform(self.size), np.stack(pixels)))
+        shown = torch.from_numpy(visible).to(self.device)[None]
+        first, *others = encode_aspects(self.network, given, mirrored, shown, prior.to(self.device)[None])
         return Prompt(
-            tokens=_numpy(encoding.tokens),
-            prior=_numpy(encoding.graph.prior),
-            weights=_numpy(encoding.graph.weights),
-            graph=_numpy(encoding.graph.normalised),
-            places=_numpy(encoding.places),
+            tokens=_numpy(first.tokens),
+            prior=_numpy(first.graph.prior),
+            weights=_numpy(first.graph.weights),
+            graph=_numpy(first.graph.normalised),
+            places=_numpy(first.places),
             skeleton=skeleton,
             names=names,
             shots=len(shots),
             model=self.fingerprint,
+            mirror_tokens=_numpy(others[0].tokens) if others else None,
+            mirror_places=_numpy(others[0].places) if others else None,
         )
+
+    def _shots(self, frames: list[RGB], pixels: geometry.Points) -> Shots:
+        """Frames and their keypoints (S, K, 2) in frame pixels → what the network takes, as a batch of one."""
+        coordinates = torch.from_numpy((pixels / (self.size[1], self.size[0])).astype(np.float32))
+        return Shots(self._features(frames)[None], coordinates.to(self.device)[None])
 
     # --- prediction --------------------------------------------------------------------------------------
 
@@ -203,11 +214,11 @@ class EdgeCape:
         batch: int,
         errors: str,
     ) -> Iterator[Any]:
-        encoding = self._encoding(prompt)
+        aspects = self._aspects(prompt)
         while group := list(islice(images, batch)):
             prepared = [self._prepare(image, next(boxes, None) if boxes else None, errors) for image in group]
             crops = [crop for item in prepared if isinstance(item, list) for crop in item]
-            poses = iter(self._locate(prompt, encoding, crops, batch))
+            poses = iter(self._locate(prompt, aspects, crops, batch))
             for item in prepared:
                 if isinstance(item, EdgeCapeError):
                     yield item
@@ -236,10 +247,13 @@ class EdgeCape:
         return _Crop(geometry.warp(image, transform, self.size, antialias=True), transform, box)
 
     @torch.inference_mode()
-    def _locate(self, prompt: Prompt, encoding: SupportEncoding, crops: list[_Crop], batch: int) -> Iterator[Pose]:
+    def _locate(
+        self, prompt: Prompt, aspects: tuple[SupportEncoding, ...], crops: list[_Crop], batch: int
+    ) -> Iterator[Pose]:
         for start in range(0, len(crops), batch):
             part = crops[start : start + batch]
-            output = self.network.localise(self._features([crop.frame for crop in part]), encoding.expand(len(part)))
+            features = self._features([crop.frame for crop in part])
+            output = localise_best(self.network, features, tuple(aspect.expand(len(part)) for aspect in aspects))
             scores = self.scores(output).cpu().numpy()
             final, peaks = output.coordinates[-1].cpu().numpy(), output.proposals.peak.cpu().numpy()
             for index, crop in enumerate(part):
@@ -266,8 +280,8 @@ class EdgeCape:
     def size(self) -> tuple[int, int]:
         return self.backbone.settings.image_size
 
-    def _transform(self, box: Box) -> geometry.Matrix:
-        return geometry.crop_transform(box, self.size)
+    def _transform(self, box: Box, scale: float = 1.0) -> geometry.Matrix:
+        return geometry.crop_transform(box, self.size, scale)
 
     def _features(self, frames: list[RGB]) -> torch.Tensor:
         """Frames of uint8 → features (n, C, h, w)."""
@@ -277,17 +291,16 @@ class EdgeCape:
         pixels = coordinates.astype(np.float64) * (self.size[1], self.size[0])
         return geometry.apply(geometry.inverse(crop.transform), pixels).astype(np.float32)
 
-    def _encoding(self, prompt: Prompt) -> SupportEncoding:
+    def _aspects(self, prompt: Prompt) -> tuple[SupportEncoding, ...]:
         def tensor(array: NDArray[np.float32]) -> torch.Tensor:
             return torch.from_numpy(array).to(self.device)[None]
 
         usable = torch.ones(1, len(prompt), dtype=torch.bool, device=self.device)
-        return SupportEncoding(
-            tensor(prompt.tokens),
-            usable,
-            PoseGraph(tensor(prompt.prior), tensor(prompt.weights), tensor(prompt.graph)),
-            tensor(prompt.places),
-        )
+        found = PoseGraph(tensor(prompt.prior), tensor(prompt.weights), tensor(prompt.graph))
+        given = SupportEncoding(tensor(prompt.tokens), usable, found, tensor(prompt.places))
+        if prompt.mirror_tokens is None or prompt.mirror_places is None:
+            return (given,)
+        return given, given._replace(tokens=tensor(prompt.mirror_tokens), places=tensor(prompt.mirror_places))
 
 
 class _Crop:

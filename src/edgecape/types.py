@@ -148,6 +148,10 @@ class Prompt:
     shots: int
     model: str
     """Fingerprint of the model that made it; another model refuses it."""
+    mirror_tokens: NDArray[np.float32] | None = None
+    """(K, d): what each keypoint looks like in a mirror, for models that ask."""
+    mirror_places: NDArray[np.float32] | None = None
+    """(K, 2): where it is there."""
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -158,7 +162,7 @@ class Prompt:
 
         from edgecape.files import atomic_write
 
-        arrays = {name: getattr(self, name) for name in PROMPT_ARRAYS}
+        arrays = {name: getattr(self, name) for name in PROMPT_SHAPES if getattr(self, name) is not None}
         facts = {"skeleton": self.skeleton, "names": self.names, "shots": self.shots, "model": self.model}
         with atomic_write(path, "wb") as file:
             file.write(save(arrays, metadata={"edgecape_prompt": json.dumps(facts)}))
@@ -170,11 +174,16 @@ class Prompt:
         try:
             with safe_open(path, framework="numpy") as file:
                 facts = json.loads((file.metadata() or {})["edgecape_prompt"])
-                arrays = {name: file.get_tensor(name).astype(np.float32, casting="same_kind") for name in PROMPT_ARRAYS}
-            K = len(arrays["tokens"])
-            shapes = [array.shape for array in arrays.values()]
-            if not K or len(shapes[0]) != 2 or shapes[1:] != [(K, K)] * 3 + [(K, 2)]:
-                raise ValueError(f"its arrays are {shapes}")
+                stored = set(file.keys())
+                wanted = [name for name in PROMPT_SHAPES if name in stored or not name.startswith("mirror_")]
+                arrays = {name: file.get_tensor(name).astype(np.float32, casting="same_kind") for name in wanted}
+            K, d = arrays["tokens"].shape
+            shapes = {name: array.shape for name, array in arrays.items()}
+            sizes = {"K": K, "d": d, "2": 2}
+            if not K or any(shape != tuple(sizes[n] for n in PROMPT_SHAPES[name]) for name, shape in shapes.items()):
+                raise ValueError(f"its arrays are {list(shapes.values())}")
+            if ("mirror_tokens" in arrays) != ("mirror_places" in arrays):
+                raise ValueError("one of its two arrays of the mirror image is missing")
             if not all(np.isfinite(array).all() for array in arrays.values()):
                 raise ValueError("its arrays hold values that are not numbers")
             skeleton, names = facts["skeleton"], facts["names"]
@@ -193,4 +202,12 @@ class Prompt:
             raise AnnotationError(f"{path} is not a prompt saved by edgecape: {error}") from error
 
 
-PROMPT_ARRAYS = ("tokens", "prior", "weights", "graph", "places")
+PROMPT_SHAPES = {
+    "tokens": "Kd",
+    "prior": "KK",
+    "weights": "KK",
+    "graph": "KK",
+    "places": "K2",
+    "mirror_tokens": "Kd",
+    "mirror_places": "K2",
+}

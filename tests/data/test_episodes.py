@@ -9,9 +9,10 @@ import torch
 
 from edgecape.data.dataset import Dataset
 from edgecape.data.episodes import EpisodeSampler, EpisodeSettings, random_graph
-from edgecape.data.views import AugmentSettings
+from edgecape.data.views import PLAIN, AugmentSettings
 from edgecape.errors import DataError
 from edgecape.geometry import apply, inverse
+from edgecape.model.consistency import faces_away
 
 from toy import lamps, store
 
@@ -79,7 +80,7 @@ def test_views_are_limited_so_that_they_can_be_cached(dataset, tmp_path):
 
 
 def test_cached_and_online_features_give_the_same_batch(dataset, tmp_path):
-    settings = EpisodeSettings(views=3)
+    settings = EpisodeSettings(views=3, facing=True)
     online, cached = (EpisodeSampler(dataset, store(cache), settings) for cache in (None, tmp_path))
     for _ in range(2):  # computed, then read
         for a, b in zip(online.batch(0, online.order(0, 6), 0), cached.batch(0, cached.order(0, 6), 0), strict=True):
@@ -145,3 +146,35 @@ def test_a_mirrored_view_swaps_left_and_right(dataset):
     pixels = apply(inverse(mirrored.query.view.transform), mirrored.target.astype(np.float64) * 112)
     np.testing.assert_allclose(pixels, label[[1, 0, 2, 3, 4, 6, 5]], atol=0.05)
     assert mirrored.query.view.transform[0, 0] * plain.query.view.transform[0, 0] < 0
+
+
+def faced(dataset, **changes):
+    return sampler(dataset, facing=True, augment=PLAIN, **changes)
+
+
+def test_supports_face_the_way_of_the_query(dataset):
+    """Half of the objects are turned round; in every episode supports and query lie alike all the same."""
+    turned = []
+    for number, instance in enumerate(dataset.instances):
+        if number % 2:
+            x, _, w, _ = instance.box
+            points = instance.keypoints * (-1, 1) + (2 * x + w, 0)
+            instance = replace(instance, keypoints=points.astype(np.float32))
+        turned.append(instance)
+    mixed = Dataset("mixed", dataset.categories, tuple(turned))
+    for views in (0, 3):
+        drawn = [faced(mixed, views=views).draw(0, position, 0, shots=2) for position in range(8)]
+        mirror_images = 0
+        for episode in drawn:
+            for support in episode.coordinates:
+                both = torch.from_numpy(episode.visible & episode.target_visible)[None]
+                places = (torch.from_numpy(x)[None] for x in (support, episode.target))
+                assert not faces_away(*places, both).any()
+            mirror_images += sum(crop.view.transform[0, 0] < 0 for crop in (*episode.supports, episode.query))
+        assert mirror_images > 4
+
+
+def test_a_self_supervised_episode_is_no_mirror(dataset):
+    for position in range(6):
+        episode = faced(dataset, views=3, self_supervised=1.0).draw(0, position, 0, shots=2)
+        assert all(crop.view.transform[0, 0] > 0 for crop in (*episode.supports, episode.query))

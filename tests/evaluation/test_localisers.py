@@ -18,6 +18,7 @@ from edgecape.evaluation.localisers import (
     whitened_matching,
     with_graph,
 )
+from edgecape.evaluation.protocol import Task
 from edgecape.model.network import Network
 from edgecape.model.proposals import cell_centres
 from edgecape.training.initialise import start_from_matching
@@ -25,12 +26,12 @@ from edgecape.training.initialise import start_from_matching
 import tiny
 
 
-def task(shots: int = 2, queries: int = 3, K: int = 6, channels: int = 16, grid: int = 4) -> tuple[torch.Tensor, ...]:
+def task(shots: int = 2, queries: int = 3, K: int = 6, channels: int = 16, grid: int = 4) -> Task:
     generator = torch.Generator().manual_seed(0)
     one = tiny.episode(K, shots, grid=(grid, grid))
     query = torch.randn(queries, channels, grid, grid, generator=generator)
     visible = torch.tensor([True] * (K - 1) + [False])
-    return (
+    return Task(
         torch.randn(shots, channels, grid, grid, generator=generator),
         one.coordinates[0],
         visible,
@@ -39,10 +40,11 @@ def task(shots: int = 2, queries: int = 3, K: int = 6, channels: int = 16, grid:
     )
 
 
-def forward(network: Network, features, coordinates, visible, prior, query):
+def forward(network: Network, task: Task):
     """Every pair on its own through Network.forward."""
     return [
-        network(one[None], features[None], visible[None], prior[None], coordinates=coordinates[None]) for one in query
+        network(one[None], task.features[None], task.visible[None], task.prior[None], task.coordinates[None])
+        for one in task.query
     ]
 
 
@@ -52,9 +54,9 @@ def test_network_is_the_direct_forward_of_each_pair(graph: str, shots: int) -> N
     network = tiny.network(graph=graph)
     inputs = task(shots)
     with torch.inference_mode():
-        direct = forward(network, *inputs)
-        refined = network_localiser(network)(*inputs)
-        proposals = network_localiser(network, "proposals")(*inputs)
+        direct = forward(network, inputs)
+        refined = network_localiser(network)(inputs)
+        proposals = network_localiser(network, "proposals")(inputs)
     usable = inputs[2]
     torch.testing.assert_close(refined[:, usable], torch.cat([out.coordinates[-1] for out in direct])[:, usable])
     torch.testing.assert_close(proposals[:, usable], torch.cat([out.proposals.peak for out in direct])[:, usable])
@@ -66,12 +68,13 @@ def test_network_runs_without_dropout() -> None:
     localise = network_localiser(network)
     inputs = task()
     with torch.inference_mode():
-        torch.testing.assert_close(localise(*inputs), localise(*inputs), rtol=0, atol=0)
+        torch.testing.assert_close(localise(inputs), localise(inputs), rtol=0, atol=0)
 
 
 def test_less_graph_is_the_same_weights_with_another_graph() -> None:
     network = tiny.network(graph="predicted", bias="markov")
-    features, coordinates, visible, prior, query = task(1)
+    whole_task = task(1)
+    features, coordinates, visible, prior, query, _ = whole_task
     shown = visible[None, None]
     with torch.inference_mode():
         fixed = with_graph(network, "fixed").encode_support(features[None], shown, prior[None], coordinates[None])
@@ -82,7 +85,7 @@ def test_less_graph_is_the_same_weights_with_another_graph() -> None:
         nothing = network.localise(
             query, whole._replace(graph=type(whole.graph)(*(0 * m for m in whole.graph))).expand(3)
         )
-        none = network_localiser(with_graph(network, "none"))(features, coordinates, visible, prior, query)
+        none = network_localiser(with_graph(network, "none"))(whole_task)
     torch.testing.assert_close(none[:, visible], nothing.coordinates[-1][:, visible])
     assert with_graph(network, "fixed").mask_token.data_ptr() == network.mask_token.data_ptr()  # nothing is copied
 
@@ -104,15 +107,15 @@ def test_variants(graph: str, names: list[str]) -> None:
     assert list(methods) == ["model, proposals", *(f"model, graph {name}" for name in names)]
     inputs = task()
     with torch.inference_mode():
-        last = list(methods.values())[-1](*inputs)
-        torch.testing.assert_close(last, network_localiser(network)(*inputs), rtol=0, atol=0)
-        found = [method(*inputs)[:, :5] for method in methods.values()]
+        last = list(methods.values())[-1](inputs)
+        torch.testing.assert_close(last, network_localiser(network)(inputs), rtol=0, atol=0)
+        found = [method(inputs)[:, :5] for method in methods.values()]
     assert all(not torch.equal(a, b) for i, a in enumerate(found) for b in found[:i])
 
 
 def test_copying_is_the_mean_of_the_supports() -> None:
     inputs = task(shots=3, queries=4)
-    found = copy_support(*inputs)
+    found = copy_support(inputs)
     assert found.shape == (4, 6, 2)
     torch.testing.assert_close(found[2], inputs[1].mean(0))
 
@@ -122,21 +125,22 @@ def test_matching_finds_a_shifted_pattern_and_ignores_common_features() -> None:
     pattern = torch.randn(1, 32, 8, 8, generator=generator)
     shifted = pattern.roll((2, 1), dims=(2, 3))  # two cells down, one to the right
     coordinates = (torch.tensor([[[1, 2], [4, 3], [5, 5]]]) + 0.5) / 8
-    inputs = (pattern, coordinates, torch.ones(3, dtype=torch.bool), torch.zeros(3, 3), shifted)
+    inputs = Task(pattern, coordinates, torch.ones(3, dtype=torch.bool), torch.zeros(3, 3), shifted)
     expected = coordinates + torch.tensor([1, 2]) / 8
     for centred in (False, True):
-        torch.testing.assert_close(nearest_feature(centred=centred)(*inputs), expected, atol=0.03, rtol=0)
+        torch.testing.assert_close(nearest_feature(centred=centred)(inputs), expected, atol=0.03, rtol=0)
     # what all cells of an image share tells nothing: centring removes it, without centring it drowns the rest
     common = 50 * torch.randn(2, 32, 1, 1, generator=generator)
-    disturbed = (pattern + common[:1], *inputs[1:4], shifted + common[1:])
-    torch.testing.assert_close(nearest_feature()(*disturbed), nearest_feature()(*inputs), atol=1e-4, rtol=0)
-    assert (nearest_feature(centred=False)(*disturbed) - expected).abs().max() > 0.1
+    disturbed = inputs._replace(features=pattern + common[:1], query=shifted + common[1:])
+    torch.testing.assert_close(nearest_feature()(disturbed), nearest_feature()(inputs), atol=1e-4, rtol=0)
+    assert (nearest_feature(centred=False)(disturbed) - expected).abs().max() > 0.1
 
 
 def test_matching_with_one_layer_uses_its_channels_only() -> None:
-    features, coordinates, visible, prior, query = task()
-    part = nearest_feature(slice(4, 10))(features, coordinates, visible, prior, query)
-    alone = nearest_feature()(features[:, 4:10], coordinates, visible, prior, query[:, 4:10])
+    inputs = task()
+    part = nearest_feature(slice(4, 10))(inputs)
+    cut = inputs._replace(features=inputs.features[:, 4:10], query=inputs.query[:, 4:10])
+    alone = nearest_feature()(cut)
     torch.testing.assert_close(part, alone)
 
 
@@ -156,7 +160,7 @@ def test_whitened_matching_compares_what_enters_the_encoder(centred: bool) -> No
     inputs = task(shots=3)
     visible = inputs[2]
     with torch.inference_mode():
-        found = whitened_matching(network)(*inputs)
+        found = whitened_matching(network)(inputs)
         # the same network with a silent layout, everything after the encoder's entrance out of the way
         assert network.layout_proj is not None
         network.layout_proj.weight.zero_()
@@ -166,7 +170,7 @@ def test_whitened_matching_compares_what_enters_the_encoder(centred: bool) -> No
         generator.support_proj.bias.zero_()
         assert generator.direct is not None
         generator.direct.fill_(20.0)
-        expected = network_localiser(network, "proposals")(*inputs)
+        expected = network_localiser(network, "proposals")(inputs)
     torch.testing.assert_close(found[:, visible], expected[:, visible])
 
 
@@ -176,9 +180,9 @@ def test_whitened_matching_finds_each_keypoint_on_its_own_photo() -> None:
     photos = torch.randn(6, 16, 8, 8)
     start_from_matching(network, photos)
     places = cell_centres(8, 8)[[9, 21, 34, 54]][None]
-    inputs = (photos[:1], places, torch.ones(4, dtype=torch.bool), torch.zeros(4, 4), photos[:1])
+    inputs = Task(photos[:1], places, torch.ones(4, dtype=torch.bool), torch.zeros(4, 4), photos[:1])
     with torch.inference_mode():
-        found = whitened_matching(network)(*inputs)
+        found = whitened_matching(network)(inputs)
     torch.testing.assert_close(found, places, atol=0.06, rtol=0)  # half a cell
 
 

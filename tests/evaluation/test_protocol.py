@@ -14,7 +14,7 @@ from torch import Tensor
 from edgecape.errors import WeightsError
 from edgecape.evaluation.episodes import Episode, pairs, protocol_episodes
 from edgecape.evaluation.localisers import copy_support, nearest_feature
-from edgecape.evaluation.protocol import distances, evaluate, plain_crop, processes
+from edgecape.evaluation.protocol import Task, distances, evaluate, plain_crop, processes
 
 from dots import dots, store
 
@@ -22,8 +22,8 @@ METHODS = {"copy": copy_support, "match": nearest_feature(centred=False)}
 
 
 def constant(x: float, y: float):
-    def localise(features: Tensor, coordinates: Tensor, visible: Tensor, prior: Tensor, query: Tensor) -> Tensor:
-        return torch.tensor([x, y]).expand(len(query), len(visible), 2)
+    def localise(task: Task) -> Tensor:
+        return torch.tensor([x, y]).expand(len(task.query), len(task.visible), 2)
 
     return localise
 
@@ -84,7 +84,7 @@ def test_the_truth_is_at_distance_zero(tmp_path: Path) -> None:
     crop = plain_crop(query, (64, 64))
     shown = crop.view.coordinates(query.keypoints, (64, 64))
     truth = torch.from_numpy(shown)
-    result = evaluate(data, [Episode((0,), (3,))], {"truth": lambda *task: truth[None]}, store())["truth"]
+    result = evaluate(data, [Episode((0,), (3,))], {"truth": lambda task: truth[None]}, store())["truth"]
     assert np.nanmax(result.distance) < 1e-6
 
 
@@ -92,18 +92,27 @@ def test_methods_get_what_they_are_promised(tmp_path: Path) -> None:
     data = dots(tmp_path, (7, 7), hide=0.3)
     seen = []
 
-    def spy(*task: Tensor) -> Tensor:
+    def spy(task: Task) -> Tensor:
         seen.append(task)
-        return copy_support(*task)
+        return copy_support(task)
 
     evaluate(data, [Episode((7, 9), (8, 10, 11))], {"spy": spy}, store())
-    features, coordinates, visible, prior, query = seen[0]
+    features, coordinates, visible, prior, query, look = seen[0]
     assert (features.shape, query.shape, features.dtype) == ((2, 3, 16, 16), (3, 3, 16, 16), torch.float32)
     assert coordinates.shape == (2, 4, 2)
     assert visible.tolist() == (data.instances[7].visible & data.instances[9].visible).tolist()
     assert prior.tolist() == [[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 0]]
     expected = store().get([plain_crop(data.instances[index], (64, 64)) for index in (8, 10, 11)])
     assert torch.equal(query, expected)
+    plain, mirrored = look((1.0,), False), look((1.0,), True)
+    assert torch.equal(plain.features[0], features) and torch.equal(plain.coordinates[0], coordinates)
+    np.testing.assert_allclose(mirrored.coordinates[0, ..., 0], 63 / 64 - coordinates[..., 0], atol=1e-6)
+    assert torch.equal(mirrored.coordinates[0, ..., 1], coordinates[..., 1])
+    assert not torch.equal(mirrored.features, plain.features)
+    assert look((1.0,), True) is mirrored  # computed once for all methods of an episode
+    closer = look((1.0, 0.5), False)  # supports one after the other, each at both sizes
+    assert torch.equal(closer.features[0, ::2], features)
+    np.testing.assert_allclose(closer.coordinates[0, 1::2] - 0.5, 2 * (coordinates - 0.5), atol=1e-6)
 
 
 def test_cached_features_give_the_same_result(tmp_path: Path) -> None:

@@ -120,9 +120,8 @@ def test_every_photo_goes_through_the_backbone_once(measured) -> None:
 def test_variants_are_the_network_with_another_prior(measured) -> None:
     data, network, episodes, store, results, _ = measured
 
-    def fully_connected(features, coordinates, visible, prior, query):
-        told = graph.fully_connected(len(prior))
-        return network_localiser(network)(features, coordinates, visible, told, query)
+    def fully_connected(task):
+        return network_localiser(network)(task._replace(prior=graph.fully_connected(len(task.prior))))
 
     direct = {
         AS_GIVEN: network_localiser(network),

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from edgecape import graph
-from edgecape.model.consistency import agree, from_neighbours, linear_map
+from edgecape.model.consistency import agree, faces_away, from_neighbours, linear_map
 from edgecape.model.proposals import locate
 
 
@@ -64,6 +64,47 @@ def test_two_keypoints_cannot_claim_one_place():
     assert (proposals.peak[0] - spots[1]).norm(dim=-1).max() < 0.05
     found = agree(proposals, spots[None], USABLE[:, :2], torch.zeros(1, 2, 2))
     assert (found.peak[0] - spots).norm(dim=-1).max() < 0.05
+
+
+def test_a_stiff_object_pulls_a_keypoint_harder_than_a_loose_one():
+    """Keypoint 4 looks best away from its expected place: with the others where they are expected it follows them, with
+    the others all over the place it does not."""
+    spot = torch.tensor([0.5, 0.62])
+    weak = 0.45 * peaks(spot[None])[0, 0] + 0.3 * peaks(PLACES[4:])[0, 0]
+    scattered = PLACES + torch.tensor([[-0.2, 0.1], [0.2, 0.2], [0.3, -0.1], [-0.3, -0.2], [0.0, 0.0]])
+    found = []
+    for others in (PLACES, scattered):
+        similarity = peaks(others)
+        similarity[0, 4] = weak
+        found.append(agree(locate(similarity), PLACES[None], USABLE, graph.row_normalise(RING)))
+    stiff, loose = (one.peak[0, 4] for one in found)
+    assert (stiff - PLACES[4]).norm() < 0.06 and (loose - spot).norm() < 0.06
+    assert found[0].fit[0, 1] < found[1].fit[0, 1]  # and it knows
+
+
+def test_a_better_fit_is_less_spread_and_less_distorted():
+    stretched = PLACES * torch.tensor([0.4, 1.2])
+    near, far = (
+        agree(locate(peaks(points)), PLACES[None], USABLE, graph.row_normalise(RING)).fit[0]
+        for points in (PLACES, stretched)
+    )
+    assert near[1] <= far[1] and near[2] < far[2]
+
+
+@pytest.mark.parametrize("degrees", [0, 40, -100])
+def test_a_mirror_is_told_from_a_turn(degrees):
+    elsewhere = turned(PLACES, degrees, 0.7, (0.1, 0.0))
+    both = torch.stack((elsewhere, elsewhere * torch.tensor([-1.0, 1.0]) + torch.tensor([1.0, 0.0])))
+    away = faces_away(PLACES.expand(2, -1, -1), both, USABLE.expand(2, -1))
+    assert away.tolist() == [False, True]
+
+
+def test_too_little_to_tell_is_no_mirror():
+    upside_down = PLACES[None] * torch.tensor([1.0, -1.0])
+    assert faces_away(PLACES[None], upside_down, USABLE).all()
+    assert not faces_away(PLACES[None], upside_down, ~USABLE).any()
+    line = torch.tensor([[[0.1, 0.5], [0.5, 0.5], [0.9, 0.5]]])
+    assert not faces_away(line, line + 0.05, USABLE[:, :3]).any()
 
 
 def test_who_is_not_connected_has_no_vote():

@@ -19,6 +19,7 @@ from edgecape.data.dataset import Category, Dataset, Instance
 from edgecape.data.features import Crop, FeatureStore
 from edgecape.data.views import AugmentSettings, View, inside, make_view
 from edgecape.errors import DataError
+from edgecape.model.consistency import faces_away
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,9 @@ class EpisodeSettings:
     """Use only so many objects of a category, the first in the file; 0: all."""
     views: int = 0
     """Augmented views per object, shared by all epochs, so that features can be cached; 0: new views every time."""
+    facing: bool = False
+    """Turn the supports to face the way the query does: every third view is a mirror image. For networks that look at
+    mirrored supports too."""
     seed: int = 0
     augment: AugmentSettings = field(default_factory=AugmentSettings)
 
@@ -123,26 +127,41 @@ class EpisodeSampler:
 
     # --- one episode -------------------------------------------------------------------------------------
 
-    def _view(self, instance: Instance, rng: np.random.Generator, avoid: int = -1) -> tuple[View, int]:
-        """A view of an object other than number `avoid`, and its number."""
-        settings = self.settings
-        if settings.views:
-            number = int(rng.integers(settings.views))
-            if number == avoid:
-                number = (number + 1) % settings.views
-        else:
-            number = int(rng.integers(2**31))
+    def _view(
+        self, instance: Instance, rng: np.random.Generator, mirror_image: bool | None = None, avoid: int = -1
+    ) -> tuple[View, int]:
+        """A view of an object other than number `avoid`, and its number; mirror_image: whether it must be one."""
+        numbers = np.arange(self.settings.views) if self.settings.views else rng.integers(2**31, size=16)
+        allowed = [
+            number
+            for number in numbers.tolist()
+            if number != avoid and mirror_image in (None, self._is_mirror_image(number))
+        ]
+        number = int(rng.choice(allowed))
         return self._numbered_view(instance, number), number
+
+    def _is_mirror_image(self, number: int) -> bool:
+        return self.settings.facing and number % 3 == 2
+
+    def _turned(self, instances: list[Instance]) -> list[bool]:
+        """Which of the supports face another way than the query, which is the last."""
+        *supports, query = (torch.from_numpy(one.keypoints / max(one.box[2:])) for one in instances)
+        both = torch.from_numpy(np.stack([one.visible & instances[-1].visible for one in instances[:-1]]))
+        return faces_away(torch.stack(supports), query.expand(len(supports), -1, -1), both).tolist()
 
     def _numbered_view(self, instance: Instance, number: int) -> View:
         settings, symmetric = self.settings, bool(self.dataset.category_of(instance).symmetry)
         seed, index = settings.seed, instance.index
-        return make_view(instance.box, self.store.size, settings.augment, seed, index, number, symmetric)
+        view = make_view(instance.box, self.store.size, settings.augment, seed, index, number, symmetric)
+        return view.mirror_image(self.store.size) if self._is_mirror_image(number) else view
 
     def _annotated(self, rng: np.random.Generator, category: int, shots: int) -> _Episode:
         chosen = rng.choice(self.members[category], size=shots + 1, replace=False)
         instances = [self.dataset.instances[index] for index in chosen]
-        views = [self._view(instance, rng)[0] for instance in instances]
+        query, number = self._view(instances[-1], rng)
+        away = self._turned(instances) if self.settings.facing else [False] * shots
+        wanted = [self._is_mirror_image(number) != turned for turned in away]
+        views = [self._view(one, rng, way)[0] for one, way in zip(instances[:-1], wanted, strict=True)] + [query]
         placed = np.stack(
             [
                 view.coordinates(instance.keypoints, self.store.size)
@@ -159,26 +178,27 @@ class EpisodeSampler:
             keep = np.sort(rng.permutation(placed.shape[1])[: rng.integers(4, placed.shape[1] + 1)])
             placed, shown, prior = placed[:, keep], shown[:, keep], prior[keep][:, keep]
         crops = [Crop(i.image, v, self.settings.augment) for i, v in zip(instances, views, strict=True)]
-        prior = self._noisy(prior, rng)
-        return _Episode(
-            crops[:-1], crops[-1], placed[:-1], np.logical_and.reduce(shown[:-1]), prior, placed[-1], shown[-1]
-        )
+        return self._episode(crops, placed, shown, self._noisy(prior, rng))
 
     def _self_supervised(self, rng: np.random.Generator, category: int, shots: int) -> _Episode:
         """Two views of one photo: exact correspondences and a new definition every time."""
         instance = self.dataset.instances[int(rng.choice(self.members[category]))]
-        query, number = self._view(instance, rng)
-        supports = [self._view(instance, rng, avoid=number)[0] for _ in range(shots)]
+        query, number = self._view(instance, rng, mirror_image=False)
+        supports = [self._view(instance, rng, mirror_image=False, avoid=number)[0] for _ in range(shots)]
+        views = (*supports, query)
         x, y, w, h = instance.box
         low, high = self.settings.points
         points = rng.random((int(rng.integers(low, high + 1)), 2)) * (w, h) + (x, y)
-        placed = np.stack([view.coordinates(points.astype(np.float32), self.store.size) for view in (*supports, query)])
-        shown = inside(placed)
-        crops = [Crop(instance.image, view, self.settings.augment) for view in (*supports, query)]
-        prior = self._noisy(random_graph(points, rng), rng)
-        return _Episode(
-            crops[:-1], crops[-1], placed[:-1], np.logical_and.reduce(shown[:-1]), prior, placed[-1], shown[-1]
-        )
+        placed = np.stack([view.coordinates(points.astype(np.float32), self.store.size) for view in views])
+        crops = [Crop(instance.image, view, self.settings.augment) for view in views]
+        return self._episode(crops, placed, inside(placed), self._noisy(random_graph(points, rng), rng))
+
+    def _episode(
+        self, crops: list[Crop], placed: NDArray[np.float32], shown: NDArray[np.bool_], prior: Tensor
+    ) -> _Episode:
+        """Of supports and query: where (S + 1, K, 2) their keypoints are and whether they can be seen."""
+        seen = np.logical_and.reduce(shown[:-1])
+        return _Episode(crops[:-1], crops[-1], placed[:-1], seen, prior, placed[-1], shown[-1])
 
     def _noisy(self, prior: Tensor, rng: np.random.Generator) -> Tensor:
         if rng.random() >= self.settings.edge_noise:
@@ -194,9 +214,9 @@ class EpisodeSampler:
     # --- a batch -----------------------------------------------------------------------------------------
 
     def collate(self, episodes: list[_Episode]) -> Batch:
-        K, S = max(len(episode.target) for episode in episodes), len(episodes[0].supports)
+        K = max(len(episode.target) for episode in episodes)
         crops = [crop for episode in episodes for crop in (*episode.supports, episode.query)]
-        features = self.store.get(crops).unflatten(0, (len(episodes), S + 1))
+        features = self.store.get(crops).unflatten(0, (len(episodes), -1))
 
         def padded(values: list[NDArray[np.generic] | Tensor], *axes: int) -> Tensor:
             tensors = [torch.as_tensor(value) for value in values]

@@ -7,13 +7,13 @@ to epoch, and are reproducible from one seed. View 0 of the settings `plain` is 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgecape.geometry import Matrix, apply, crop_transform, warp
+from edgecape.geometry import Matrix, apply, crop_transform, mirror_transform, warp
 from edgecape.images import RGB
 from edgecape.types import Box
 
@@ -67,6 +67,10 @@ class View:
         height, width = size
         return (apply(self.transform, points) / (width, height)).astype(np.float32)
 
+    def mirror_image(self, size: tuple[int, int]) -> View:
+        """The same frame seen in a mirror; keypoints keep their names."""
+        return replace(self, transform=mirror_transform(size) @ self.transform)
+
     def key(self, settings: AugmentSettings) -> str:
         """All that the frame depends on besides the photo, for the feature cache."""
         changes = (settings.colour, settings.blur_probability, settings.occlusion_probability)
@@ -88,8 +92,7 @@ def make_view(
     rng = np.random.default_rng((seed, instance, number, 2))
     if not symmetric or rng.random() >= settings.flip_probability:
         return view
-    mirror = np.array([[-1.0, 0.0, size[1] - 1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    return View(mirror @ view.transform, view.pixel_seed, mirrored=True)
+    return replace(view.mirror_image(size), mirrored=True)
 
 
 def _unmirrored_view(

@@ -13,7 +13,7 @@ from edgecape.data.dataset import Dataset
 from edgecape.data.features import FeatureStore
 from edgecape.evaluation.episodes import Episode
 from edgecape.evaluation.localisers import run_network
-from edgecape.evaluation.protocol import evaluate
+from edgecape.evaluation.protocol import Task, evaluate
 from edgecape.model.network import Network
 
 
@@ -37,8 +37,8 @@ def observe(network: Network, dataset: Dataset, episodes: Sequence[Episode], sto
     network.eval()
     seen: list[Tensor] = []
 
-    def localise(*episode: Tensor) -> Tensor:
-        output = run_network(network, *episode)
+    def localise(task: Task) -> Tensor:
+        output = run_network(network, task)
         seen.extend(score_features(output))
         return output.coordinates[-1]
 

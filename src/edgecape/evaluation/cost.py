@@ -13,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from edgecape import graph
 from edgecape.model.backbone import Backbone
+from edgecape.model.mirror import Shots, encode_aspects, localise_best
 from edgecape.model.network import Network
 from edgecape.model.settings import NetworkSettings
 from edgecape.weights.backbone import backbone_config
@@ -83,15 +84,13 @@ def measure_speed(model: EdgeCape, keypoints: int, repeats: int = 9) -> Iterator
         features = model.backbone(pixels)
         visible = torch.ones(1, 1, keypoints, dtype=torch.bool, device=model.device)
         prior = graph.fully_connected(keypoints)[None].to(model.device)
-        where = torch.rand(1, 1, keypoints, 2, device=model.device)
-        support = model.network.encode_support(features[:, None], visible, prior, where)
+        shots = Shots(features[:, None], torch.rand(1, 1, keypoints, 2, device=model.device))
+        mirrored = shots if model.network.settings.mirror else None
+        aspects = encode_aspects(model.network, shots, mirrored, visible, prior)
         tasks: list[tuple[str, Callable[[], object]]] = [
             ("backbone, one frame", lambda: model.backbone(pixels)),
-            (
-                "support side of the head",
-                lambda: model.network.encode_support(features[:, None], visible, prior, where),
-            ),
-            ("query side of the head", lambda: model.network.localise(features, support)),
+            ("support side of the head", lambda: encode_aspects(model.network, shots, mirrored, visible, prior)),
+            ("query side of the head", lambda: localise_best(model.network, features, aspects)),
         ]
         unit = 0.0
         for name, run in tasks:

@@ -1,4 +1,4 @@
-"""Methods to evaluate: the network, and baselines that were never trained. What they take: protocol.Localiser."""
+"""Methods to evaluate: the network, and baselines that were never trained. What they take: protocol.Task."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from edgecape.errors import SettingsError
-from edgecape.evaluation.protocol import Localiser
+from edgecape.evaluation.protocol import Localiser, Task
 from edgecape.model.backbone import Backbone
+from edgecape.model.mirror import Shots, encode_aspects, localise_best
 from edgecape.model.network import Network, Output
 from edgecape.model.proposals import cell_centres, locate
 from edgecape.model.tokens import pool, pooling_from_coordinates
@@ -25,9 +26,9 @@ MAP_CELLS = 64  # the keypoint maps that pool support features are as fine as th
 # --- baselines -----------------------------------------------------------------------------------------------
 
 
-def copy_support(features: Tensor, coordinates: Tensor, visible: Tensor, prior: Tensor, query: Tensor) -> Tensor:
+def copy_support(task: Task) -> Tensor:
     """Where the keypoints are in the supports, on average: what is gained without looking at the query at all."""
-    return coordinates.mean(dim=0).expand(len(query), -1, -1)
+    return task.coordinates.mean(dim=0).expand(len(task.query), -1, -1)
 
 
 def nearest_feature(channels: slice = slice(None), centred: bool = True, sharpness: float = 10.0) -> Localiser:
@@ -38,8 +39,8 @@ def nearest_feature(channels: slice = slice(None), centred: bool = True, sharpne
     in the 3×3 window round the best one.
     """
 
-    def localise(features: Tensor, coordinates: Tensor, visible: Tensor, prior: Tensor, query: Tensor) -> Tensor:
-        features, query = features[:, channels], query[:, channels]
+    def localise(task: Task) -> Tensor:
+        features, query = task.features[:, channels], task.query[:, channels]
         if centred:
             features = features - features.mean(dim=(0, 2, 3), keepdim=True)
             query = query - query.mean(dim=(2, 3), keepdim=True)
@@ -49,7 +50,7 @@ def nearest_feature(channels: slice = slice(None), centred: bool = True, sharpne
             """Features (n, C, h, w) under places (n or 1, P, 2) → (n, P, C)."""
             return pool(image, pooling_from_coordinates(places, grid, (MAP_CELLS, MAP_CELLS), stride=1.0))
 
-        keypoints = pooled(features, coordinates).mean(dim=0)  # (K, C)
+        keypoints = pooled(features, task.coordinates).mean(dim=0)  # (K, C)
         cells = pooled(query, cell_centres(*grid)[None])  # (Q, hw, C), as smooth as what they are compared with
         return _best_match(keypoints, cells, grid, sharpness)
 
@@ -63,8 +64,9 @@ def whitened_matching(network: Network, sharpness: float = 20.0) -> Localiser:
     features, and the recipe `small` freezes them there. Another recipe may train them.
     """
 
-    def localise(features: Tensor, coordinates: Tensor, visible: Tensor, prior: Tensor, query: Tensor) -> Tensor:
-        features, coordinates, query = (x.to(network.mask_token.device) for x in (features, coordinates, query))
+    def localise(task: Task) -> Tensor:
+        device = network.mask_token.device
+        features, coordinates, query = (x.to(device) for x in (task.features, task.coordinates, task.query))
         if network.settings.centred:
             features = features - features.mean(dim=(-2, -1), keepdim=True)
             query = network.centre_query(query)
@@ -100,24 +102,32 @@ def baselines(backbone: Backbone) -> dict[str, Localiser]:
 # --- the network ---------------------------------------------------------------------------------------------
 
 
-def run_network(
-    network: Network, features: Tensor, coordinates: Tensor, visible: Tensor, prior: Tensor, query: Tensor
-) -> Output:
-    """An episode's queries through the network in one batch; the arguments of a Localiser."""
-    device = network.mask_token.device
-    every_shot = visible.expand(1, len(features), -1)
-    support = network.encode_support(
-        *(value.to(device) for value in (features[None], every_shot, prior[None], coordinates[None]))
+def run_network(network: Network, task: Task) -> Output:
+    """An episode's queries through the network in one batch."""
+    settings, device = network.settings, network.mask_token.device
+
+    def look(mirror: bool) -> Shots:
+        if settings.looks == (1.0,) and not mirror:
+            return Shots(task.features.to(device)[None], task.coordinates.to(device)[None])
+        assert task.looks is not None
+        return Shots(*(x.to(device) for x in task.looks(settings.looks, mirror)))
+
+    aspects = encode_aspects(
+        network,
+        look(mirror=False),
+        look(mirror=True) if settings.mirror else None,
+        task.visible.to(device)[None, None],
+        task.prior.to(device)[None],
     )
-    return network.localise(query.to(device), support.expand(len(query)))
+    return localise_best(network, task.query.to(device), tuple(one.expand(len(task.query)) for one in aspects))
 
 
 def network_localiser(network: Network, output: Literal["refined", "proposals"] = "refined") -> Localiser:
     """The network, which is put into eval mode: its final coordinates, or its first guess by similarity alone."""
     network.eval()
 
-    def localise(*episode: Tensor) -> Tensor:
-        found = run_network(network, *episode)
+    def localise(task: Task) -> Tensor:
+        found = run_network(network, task)
         return found.coordinates[-1] if output == "refined" else found.proposals.peak
 
     return localise
@@ -128,12 +138,12 @@ def refined_and_proposals(network: Network) -> dict[str, Localiser]:
     network.eval()
     latest: list[Tensor] = []
 
-    def refined(*episode: Tensor) -> Tensor:
-        found = run_network(network, *episode)
+    def refined(task: Task) -> Tensor:
+        found = run_network(network, task)
         latest[:] = [found.proposals.peak]
         return found.coordinates[-1]
 
-    return {"refined": refined, "proposals": lambda *episode: latest[0]}
+    return {"refined": refined, "proposals": lambda task: latest[0]}
 
 
 def with_graph(network: Network, graph: Graph) -> Network:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -14,19 +16,35 @@ from torch import Tensor
 from edgecape import graph
 from edgecape.data.dataset import Dataset, Instance
 from edgecape.data.features import Crop, FeatureStore
-from edgecape.data.views import PLAIN, make_view
+from edgecape.data.views import View
 from edgecape.errors import WeightsError
 from edgecape.evaluation.episodes import Episode, pairs
 from edgecape.evaluation.metrics import Floats
 from edgecape.evaluation.result import Result
-from edgecape.geometry import apply, inverse
+from edgecape.geometry import apply, crop_transform, inverse
+from edgecape.model.mirror import Shots
 
 if TYPE_CHECKING:
     from accelerate import PartialState
 
-Localiser = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
-"""A method: support features (S, C, h, w), support coordinates (S, K, 2) in [0, 1], visible (K,) bool in all supports,
-prior adjacency (K, K), query features (Q, C, h, w) → coordinates (Q, K, 2) in [0, 1] of the query frames."""
+
+class Task(NamedTuple):
+    """What a method gets of an episode; coordinates are (x, y) in [0, 1] of the frames."""
+
+    features: Tensor  # (S, C, h, w), of the supports
+    coordinates: Tensor  # (S, K, 2), in the supports
+    visible: Tensor  # (K,) bool, in all supports
+    prior: Tensor  # (K, K), adjacency
+    query: Tensor  # (Q, C, h, w), features
+    looks: Looks | None = None  # for methods that want to see more of the supports
+
+
+Looks = Callable[[tuple[float, ...], bool], Shots]
+"""Crop sizes relative to the usual one, and whether to look in a mirror → all supports at these sizes."""
+
+
+Localiser = Callable[[Task], Tensor]
+"""A method: coordinates (Q, K, 2) in [0, 1] of the query frames."""
 
 
 def processes() -> PartialState:
@@ -37,9 +55,9 @@ def processes() -> PartialState:
     return PartialState(cpu=parse_flag_from_env("ACCELERATE_USE_CPU"))
 
 
-def plain_crop(instance: Instance, size: tuple[int, int]) -> Crop:
-    """The evaluation crop of an object."""
-    return Crop(instance.image, make_view(instance.box, size, PLAIN, 0, instance.index, 0))
+def plain_crop(instance: Instance, size: tuple[int, int], scale: float = 1.0) -> Crop:
+    """The evaluation crop of an object, or a larger or smaller one."""
+    return Crop(instance.image, View(crop_transform(instance.box, size, scale)))
 
 
 def distances(predicted: Floats, query: Instance, usable: NDArray[np.bool_]) -> Floats:
@@ -90,15 +108,36 @@ class _Features:
 
     def __init__(self, dataset: Dataset, episodes: Sequence[Episode], store: FeatureStore):
         members = sorted({index for episode in episodes for index in (*episode.supports, *episode.queries)})
-        self.size = store.size
+        self.dataset, self.store, self.size = dataset, store, store.size
         self.crops = {index: plain_crop(dataset.instances[index], store.size) for index in members}
         crops = list(self.crops.values())
         parts = [store.get(crops[start : start + store.batch]).half() for start in range(0, len(crops), store.batch)]
         self.maps = torch.cat(parts).contiguous()  # the same sums in the same order, whatever a backbone's layout
         self.place = {index: row for row, index in enumerate(members)}
+        self._looked_at: tuple[int, ...] = ()
+        self._looks: dict[tuple[tuple[float, ...], bool], Shots] = {}
 
     def __getitem__(self, indices: Sequence[int]) -> Tensor:
         return self.maps[[self.place[index] for index in indices]].float()
+
+    def shown(self, indices: Sequence[int], views: Sequence[View]) -> Tensor:
+        """Where the keypoints of objects are in views of them: (n, K, 2)."""
+        instances = [self.dataset.instances[index] for index in indices]
+        placed = [view.coordinates(one.keypoints, self.size) for view, one in zip(views, instances, strict=True)]
+        return torch.from_numpy(np.stack(placed))
+
+    def look(self, indices: Sequence[int], sizes: tuple[float, ...], mirror: bool) -> Shots:
+        """Objects at several crop sizes. Those of the last episode are kept, because several methods may ask."""
+        if tuple(indices) != self._looked_at:
+            self._looked_at, self._looks = tuple(indices), {}
+        if (sizes, mirror) not in self._looks:
+            every = [index for index in indices for _ in sizes]
+            crops = [plain_crop(self.dataset.instances[index], self.size, size) for index in indices for size in sizes]
+            if mirror:
+                crops = [replace(crop, view=crop.view.mirror_image(self.size)) for crop in crops]
+            shots = Shots(self.store.get(crops)[None], self.shown(every, [crop.view for crop in crops])[None])
+            self._looks[sizes, mirror] = shots
+        return self._looks[sizes, mirror]
 
 
 @torch.inference_mode()
@@ -110,22 +149,19 @@ def _run(
     queries = [dataset.instances[index] for index in episode.queries]
     category = dataset.category_of(supports[0])
     usable = np.logical_and.reduce([support.visible for support in supports])
-    views = [features.crops[support.index].view for support in supports]
-    shown = np.stack(
-        [view.coordinates(one.keypoints, features.size) for view, one in zip(views, supports, strict=True)]
-    )
-    task = (
+    task = Task(
         features[episode.supports],
-        torch.from_numpy(shown),
+        features.shown(episode.supports, [features.crops[index].view for index in episode.supports]),
         torch.from_numpy(usable),
         graph.adjacency(category.edges, category.K),
         features[episode.queries],
+        partial(features.look, episode.supports),
     )
     frame = np.array(features.size[::-1])  # (width, height)
     to_photo = [inverse(features.crops[query.index].view.transform) for query in queries]
     out: dict[str, Floats] = {}
     for name, localise in localisers.items():
-        points = localise(*task).cpu().double().numpy() * frame
+        points = localise(task).cpu().double().numpy() * frame
         if not np.isfinite(points[:, usable]).all():  # would pass for keypoints that do not count
             raise WeightsError(f"{name} gave coordinates that are not numbers; its weights are damaged or diverged")
         out[name] = np.stack(

@@ -18,7 +18,7 @@ from torch import Tensor
 from edgecape import graph
 from edgecape.errors import SettingsError
 from edgecape.evaluation.localisers import copy_support, run_network
-from edgecape.evaluation.protocol import Localiser
+from edgecape.evaluation.protocol import Localiser, Task
 from edgecape.evaluation.result import Groups, Result, Row, compare, summarise
 from edgecape.files import atomic_path
 from edgecape.model.network import Network
@@ -97,22 +97,13 @@ class Recorder:
     def methods(self) -> dict[str, Localiser]:
         """In this order: proposals do not depend on the skeleton and are those of the variant that was run last."""
         variants = {name: partial(self._refined, name, change) for name, change in changes().items()}
-        return {**variants, PROPOSALS: lambda *episode: self.proposals, COPY: copy_support}
+        return {**variants, PROPOSALS: lambda task: self.proposals, COPY: copy_support}
 
-    def _refined(
-        self,
-        name: str,
-        change: Change,
-        features: Tensor,
-        coordinates: Tensor,
-        visible: Tensor,
-        prior: Tensor,
-        query: Tensor,
-    ) -> Tensor:
-        told = changed(prior, change, coordinates, visible)
-        found = run_network(self.network, features, coordinates, visible, told, query)
-        given = graph.mask_adjacency(prior, visible)
-        self.shares[name] += len(query) * [given_share(found.graph.normalised[0].cpu(), given)]
+    def _refined(self, name: str, change: Change, task: Task) -> Tensor:
+        told = changed(task.prior, change, task.coordinates, task.visible)
+        found = run_network(self.network, task._replace(prior=told))
+        given = graph.mask_adjacency(task.prior, task.visible)
+        self.shares[name] += len(task.query) * [given_share(found.graph.normalised[0].cpu(), given)]
         self.proposals = found.proposals.peak
         return found.coordinates[-1]
 

@@ -4,7 +4,8 @@ Similarity alone decides for each keypoint by itself. Here, first, a cell counts
 most: two eyes cannot both be the right one. Then the keypoints' guesses vote for each other along the pose-graph:
 neighbour j, found at e_j, expects keypoint k at e_j + M (p_k − p_j), where p are places in the support and M is the
 linear map from support to query that fits all guesses best. The similarity is then read again, with a preference for
-the expected place.
+the expected place. How strong the preference is, the keypoints say themselves: where most of them are found as
+expected, as on a face or a wing, the others had better be too; where they are not, as on a running dog, it is weak.
 """
 
 from __future__ import annotations
@@ -17,33 +18,51 @@ from torch import Tensor
 from edgecape.model.proposals import Proposals, cell_centres, locate
 
 ROUNDS = 2
-SPREAD = 0.15  # of the frame: how far from its expected place a keypoint may well be
-STIFFNESS = 0.005  # how much evidence it takes to believe in a turned or scaled object
+SHARPNESS = 1.5  # similarity is trained to be right cell by cell; to agree it has to take sides
+SPREAD = (0.03, 0.25)  # of the frame: least and most that keypoints are taken to be off their expected places
+STIFFNESS = 0.02  # how much evidence it takes to believe in a turned or scaled object
 
 
 class Agreement(NamedTuple):
     expected: Tensor  # (B, K, 2), where the neighbours expect a keypoint
     peak: Tensor  # (B, K, 2), where it is found when they are listened to
+    fit: Tensor  # (B, 3), how well query and support fit: likelihood, log of the spread, distortion by M
+
+
+def claimed(similarity: Tensor, usable: Tensor) -> Tensor:
+    """Logits (B, K, h, w) of a keypoint being at a cell *and* of the cell being this keypoint's and no other's."""
+    whose = similarity.masked_fill(~usable[..., None, None], float("-inf")).log_softmax(dim=1)
+    return similarity + torch.where(usable[..., None, None], whose, 0.0)
 
 
 def agree(proposals: Proposals, places: Tensor, usable: Tensor, A_norm: Tensor) -> Agreement:
     """places (B, K, 2): of the keypoints in the support, in [0, 1]; usable (B, K); Ã (B, K, K). Gradients of `expected`
     reach the graph only."""
-    similarity = proposals.similarity.detach()
+    similarity = SHARPNESS * proposals.similarity.detach()
     h, w = similarity.shape[-2:]
     centres = cell_centres(h, w, similarity.device).to(similarity.dtype)
     within_two_hops = (A_norm + A_norm @ A_norm) / 2 * (1 - torch.eye(A_norm.shape[-1], device=A_norm.device))
-    whose = similarity.masked_fill(~usable[..., None, None], float("-inf")).log_softmax(dim=1)
-    claimed = similarity + torch.where(usable[..., None, None], whose, 0.0)
-    logits, peak = claimed.flatten(2), locate(claimed).peak
+    logits = claimed(similarity, usable)
+    peak, logits = locate(logits).peak, logits.flatten(2)
     now = logits
     for _ in range(ROUNDS):
-        confidence = now.softmax(dim=-1).amax(dim=-1) * usable  # (B, K)
-        expected = from_neighbours(places, peak, confidence, within_two_hops)
+        mass = now.softmax(dim=-1)
+        confidence = mass.amax(dim=-1) * usable  # (B, K)
+        expected = from_neighbours(places, mass @ centres, confidence, within_two_hops)
+        off = (peak - expected.detach()).square().sum(dim=-1) / 2
+        spread = (_mean(off, confidence) + 1e-8).sqrt().clamp(*SPREAD)  # (B,)
         away = (centres - expected.detach()[:, :, None]).square().sum(dim=-1)  # (B, K, hw)
-        now = logits - away / (2 * SPREAD**2)
+        now = logits - away / (2 * spread[:, None, None] ** 2)
         peak = locate(now.unflatten(-1, (h, w))).peak
-    return Agreement(expected, peak)
+    linear, _, _ = linear_map(places, peak, confidence)
+    distortion = (linear - torch.eye(2, device=linear.device)).flatten(1).norm(dim=-1)
+    likelihood = _mean(now.amax(dim=-1), usable.to(now.dtype))
+    return Agreement(expected, peak, torch.stack((likelihood, spread.log(), distortion), dim=-1))
+
+
+def _mean(values: Tensor, weight: Tensor) -> Tensor:
+    """Weighted over the keypoints: (B, K) → (B,)."""
+    return (values * weight).sum(dim=-1) / weight.sum(dim=-1).clamp(min=1e-9)
 
 
 def from_neighbours(places: Tensor, found: Tensor, confidence: Tensor, votes: Tensor) -> Tensor:
@@ -68,6 +87,20 @@ def linear_map(places: Tensor, found: Tensor, confidence: Tensor) -> tuple[Tenso
     identity = STIFFNESS * torch.eye(2, device=p.device, dtype=p.dtype)
     gram = (weight * p).transpose(1, 2) @ p + identity
     cross = (weight * p).transpose(1, 2) @ e + identity
-    a, b, c, d = gram[:, 0, 0], gram[:, 0, 1], gram[:, 1, 0], gram[:, 1, 1]  # inverted by hand: also in exported graphs
-    adjugate = torch.stack((d, -b, -c, a), dim=-1).unflatten(-1, (2, 2))
-    return adjugate @ cross / (a * d - b * c)[:, None, None], from_centre, to_centre
+    return adjugate(gram) @ cross / determinant(gram)[:, None, None], from_centre, to_centre
+
+
+def faces_away(places: Tensor, others: Tensor, visible: Tensor) -> Tensor:
+    """Whether keypoints (B, K, 2) lie as in a mirror to the same keypoints elsewhere (B, K, 2): (B,) bool."""
+    linear, _, _ = linear_map(places, others, visible.to(places.dtype))
+    return determinant(linear) < 0
+
+
+def determinant(matrix: Tensor) -> Tensor:
+    """Of (B, 2, 2), written out: exported graphs have no linear algebra."""
+    return matrix[:, 0, 0] * matrix[:, 1, 1] - matrix[:, 0, 1] * matrix[:, 1, 0]
+
+
+def adjugate(matrix: Tensor) -> Tensor:
+    a, b, c, d = matrix[:, 0, 0], matrix[:, 0, 1], matrix[:, 1, 0], matrix[:, 1, 1]
+    return torch.stack((d, -b, -c, a), dim=-1).unflatten(-1, (2, 2))

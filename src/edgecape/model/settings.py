@@ -61,6 +61,10 @@ class NetworkSettings:
     """Ours: a keypoint's token also says where the keypoint is in the support."""
     consistency: bool = False
     """Ours: the decoder starts where similarity and the neighbours in the graph agree, not at the bare peak."""
+    mirror: bool = False
+    """Ours: a query is compared with the supports and with their mirror images; the better fit counts."""
+    looks: tuple[float, ...] = (1.0,)
+    """Ours: crop sizes, relative to the usual one, at which each support is looked at; what is seen is averaged."""
     direct_match: bool = False
     """Ours: similarity also compares what enters the encoder, so that training adds to feature matching."""
     backbone: BackboneSettings = field(default_factory=BackboneSettings)
@@ -72,5 +76,9 @@ class NetworkSettings:
             raise SettingsError(f"hops is {self.hops}; the structural bias needs at least 1")
         if self.decoder_layers < 1:
             raise SettingsError("decoder_layers is 0; the decoder needs at least one layer")
+        if self.mirror and not self.consistency:
+            raise SettingsError("mirror needs consistency, which tells which of the two fits better")
+        if not self.looks or min(self.looks) <= 0:
+            raise SettingsError(f"looks is {self.looks}; give one or more crop sizes above 0, 1 is the usual one")
         if not 0 <= self.dropout < 1:
             raise SettingsError(f"dropout is {self.dropout}; it must be in [0, 1)")

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from edgecape.data.episodes import Batch
 from edgecape.errors import SettingsError
 from edgecape.model.attention import GraphFeedForward
+from edgecape.model.consistency import claimed
 from edgecape.model.network import Network
 from edgecape.training.losses import adjacency_loss, mean_distance, mean_miss, offset_loss, similarity_loss
 from edgecape.training.settings import PhaseSettings
@@ -63,7 +64,10 @@ class Objective(nn.Module):
         distance = mean_miss if phase.distance == "saturating" else mean_distance
         terms = offset_loss(output, batch.target, batch.weight, distance)
         if phase.heatmap_loss_weight:
-            heat = similarity_loss(output.proposals.similarity, batch.target, batch.weight)
+            similarity = output.proposals.similarity
+            if network.settings.consistency:
+                similarity = claimed(similarity, support.usable)  # what the network goes on with
+            heat = similarity_loss(similarity, batch.target, batch.weight)
             terms["similarity"] = phase.heatmap_loss_weight * heat
         if phase.structure_loss_weight:
             assert output.agreement is not None  # the settings were checked

@@ -107,6 +107,10 @@ class TrainSettings:
         for earlier, later in zip(self.phases, self.phases[1:], strict=False):
             if earlier.graph == "predicted" and later.graph != "predicted":
                 raise SettingsError(f"phase '{later.name}' drops the graph that phase '{earlier.name}' learned")
+        if self.episodes.facing and 0 < self.episodes.views < 3:
+            raise SettingsError(
+                "supports that face the query need three views of a photo; set episodes.views to 0 or 3"
+            )
         if self.episodes.views == 1 and any(self._self_supervised(phase) for phase in self.phases):
             raise SettingsError(
                 "self-supervised episodes need two views of a photo; set episodes.views to 0, 2 or more"
@@ -149,20 +153,23 @@ def small() -> TrainSettings:
             centred=True,
             layout=True,
             consistency=True,
+            mirror=True,
+            looks=(1.0, 0.85, 1.18),
             direct_match=True,
-            backbone=BackboneSettings(layers=(11, 12)),
+            backbone=BackboneSettings(layers=(8, 10)),
         ),
         phases=(
-            phase("base", 6, freeze=matching, learning_rate=1e-3, self_supervised=0.3, heatmap_loss_weight=0.1),
+            phase("base", 15, freeze=matching, learning_rate=1e-3, self_supervised=0.3, heatmap_loss_weight=0.5),
             # Every further shot costs the predictor as much as the first.
-            phase("graph", 3, freeze=localising, shots=(1, 2), graph_learning_rate=10.0, structure_loss_weight=1.0),
+            phase("graph", 2, freeze=localising, shots=(1, 2), graph_learning_rate=10.0, structure_loss_weight=1.0),
             phase("bias", 3, freeze=(*localising, "pose_graph."), graph_loss="off"),
         ),
         episodes=EpisodeSettings(
             shots=(1, 1, 2, 3, 5),
             balance="definition",
             steps_per_epoch=100,
-            views=2,
+            views=3,
+            facing=True,
             subset=0.3,
             edge_noise=0.3,
             augment=strong,
@@ -173,8 +180,8 @@ def small() -> TrainSettings:
         epsilon=1e-14,
         clip=1.0,
         average=0.998,
-        validate_every=1,
-        validation_episodes=6,
+        validate_every=3,
+        validation_episodes=4,
     )
 
 

@@ -34,9 +34,8 @@ def settings_from_dict(values: dict[str, Any]) -> NetworkSettings:
         unknown = set(given) - {field.name for field in fields(kind)}
         if unknown:
             raise SettingsError(f"unknown setting '{min(unknown)}'; was the model saved by a newer version?")
-    for name in ("image_size", "layers"):
-        if name in backbone:
-            backbone[name] = tuple(backbone[name])
+    for given in (values, backbone):  # JSON knows no tuples
+        given |= {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
     return NetworkSettings(**values, backbone=BackboneSettings(**backbone))
 
 

@@ -1,0 +1,105 @@
+"""Supports and their mirror images."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from edgecape.errors import SettingsError
+from edgecape.model.mirror import Shots, encode_aspects, localise_best, mirror_image_fits
+from edgecape.model.network import Network
+from edgecape.training.initialise import start_from_matching
+
+import tiny
+
+GRID = 12
+PLACES = (torch.tensor([[2, 2], [8, 3], [3, 9], [6, 6]]) + 0.5) / GRID  # no mirror symmetry
+PRIOR = torch.tensor([[0, 1, 0, 0], [1, 0, 0, 1], [0, 0, 0, 1], [0, 1, 1, 0]]).float()
+SHOWN = torch.ones(1, 1, 4, dtype=torch.bool)
+
+
+def mirrored(shots: Shots) -> Shots:
+    """Features that turn with the photo, as a backbone's nearly do."""
+    coordinates = shots.coordinates.clone()
+    coordinates[..., 0] = 1 - coordinates[..., 0]
+    return Shots(shots.features.flip(-1), coordinates)
+
+
+@pytest.fixture(scope="module")
+def matching() -> Network:
+    """An untrained network that matches features."""
+    torch.manual_seed(0)
+    options = {"centred": True, "layout": True, "consistency": True, "mirror": True, "direct_match": True}
+    network = Network(tiny.settings(width=64, graph="fixed", bias="off", **options)).eval()
+    start_from_matching(network, photo(8))
+    return network
+
+
+def photo(number: int = 1) -> torch.Tensor:
+    return torch.randn(number, 16, GRID, GRID, generator=torch.Generator().manual_seed(number))
+
+
+def shots(features: torch.Tensor, places: torch.Tensor) -> Shots:
+    return Shots(features[None], places[None])
+
+
+@torch.inference_mode()
+def test_a_query_that_faces_the_other_way_is_found_in_the_mirror(matching: Network) -> None:
+    given = shots(photo(), PLACES[None])
+    aspects = encode_aspects(matching, given, mirrored(given), SHOWN, PRIOR[None])
+    assert len(aspects) == 2
+    queries = torch.cat((photo(), photo().flip(-1)))  # the support itself, and its mirror image
+    both = tuple(aspect.expand(2) for aspect in aspects)
+    found = localise_best(matching, queries, both)
+    expected = torch.stack((PLACES, mirrored(given).coordinates[0, 0]))
+    assert (found.coordinates[-1] - expected).norm(dim=-1).max() < 0.06
+    outputs = [matching.localise(queries, aspect) for aspect in both]
+    assert mirror_image_fits(*outputs).tolist() == [False, True]
+    for name, index in (("plain", 0), ("mirror image", 1)):  # everything is that of the chosen one
+        chosen = outputs[index]
+        assert torch.equal(found.proposals.similarity[index], chosen.proposals.similarity[index]), name
+        assert torch.equal(found.agreement.fit[index], chosen.agreement.fit[index]), name
+        assert torch.equal(found.coordinates[:, index], chosen.coordinates[:, index]), name
+
+
+@torch.inference_mode()
+def test_a_mirror_image_that_fits_no_better_is_not_believed(matching: Network) -> None:
+    """A symmetric photo: left and right must not change places."""
+    half = photo()
+    symmetric = (half + half.flip(-1)) / 2
+    given = shots(symmetric, PLACES[None])
+    aspects = encode_aspects(matching, given, mirrored(given), SHOWN, PRIOR[None])
+    outputs = [matching.localise(symmetric, aspect) for aspect in aspects]
+    assert mirror_image_fits(*outputs).tolist() == [False]
+
+
+@torch.inference_mode()
+def test_supports_are_turned_to_face_the_way_of_the_first(matching: Network) -> None:
+    one = shots(photo(), PLACES[None])
+    other = mirrored(one)
+    pair = Shots(*(torch.cat(both, dim=1) for both in zip(one, other, strict=True)))
+    shown = SHOWN.expand(-1, 2, -1)
+    alone = encode_aspects(matching, one, other, SHOWN, PRIOR[None])
+    together = encode_aspects(matching, pair, mirrored(pair), shown, PRIOR[None])
+    for a, b in zip(alone, together, strict=True):
+        torch.testing.assert_close(a.tokens, b.tokens, atol=1e-4, rtol=0)
+        torch.testing.assert_close(a.places, b.places)
+    assert torch.equal(together[0].graph.normalised, together[1].graph.normalised)
+
+
+@torch.inference_mode()
+def test_without_mirror_images_there_is_one_aspect() -> None:
+    network = tiny.network()
+    given = shots(photo(), PLACES[None])
+    aspects = encode_aspects(network, given, None, SHOWN, PRIOR[None])
+    assert len(aspects) == 1
+    direct = network.localise(
+        photo(2), network.encode_support(given.features, SHOWN, PRIOR[None], given.coordinates).expand(2)
+    )
+    found = localise_best(network, photo(2), (aspects[0].expand(2),))
+    assert torch.equal(found.coordinates, direct.coordinates)
+
+
+def test_a_mirror_needs_a_measure_of_fit() -> None:
+    with pytest.raises(SettingsError, match="mirror needs consistency"):
+        tiny.settings(mirror=True)
