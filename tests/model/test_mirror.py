@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from edgecape.errors import SettingsError
-from edgecape.model.mirror import Shots, encode_aspects, localise_best, mirror_image_fits
+from edgecape.model.mirror import LOPSIDED, Shots, encode_aspects, localise_best, lopsided, mirror_image_fits
 from edgecape.model.network import Network
 from edgecape.training.initialise import start_from_matching
 
@@ -71,6 +71,29 @@ def test_a_mirror_image_that_fits_no_better_is_not_believed(matching: Network) -
     aspects = encode_aspects(matching, given, mirrored(given), SHOWN, PRIOR[None])
     outputs = [matching.localise(symmetric, aspect) for aspect in aspects]
     assert mirror_image_fits(*outputs).tolist() == [False]
+
+
+def test_a_face_from_the_front_is_symmetric_and_a_profile_is_not() -> None:
+    face = torch.tensor([[0.3, 0.3], [0.7, 0.3], [0.5, 0.5], [0.4, 0.7], [0.6, 0.7]])
+    profile = torch.tensor([[0.2, 0.3], [0.3, 0.35], [0.6, 0.5], [0.9, 0.4], [0.7, 0.7]])
+    hidden = torch.tensor([[True] * 5, [True] * 4 + [False]])
+    both = lopsided(torch.stack((face, profile)), hidden)
+    assert both[0] < 0.01 and both[1] > LOPSIDED
+    away = torch.cat((profile[:4], torch.tensor([[0.0, 0.0]])))  # where a hidden one is does not matter
+    torch.testing.assert_close(lopsided(away[None], hidden[1:]), both[1:])
+    assert torch.isfinite(lopsided(face[None], torch.zeros(1, 5, dtype=torch.bool))).all()
+
+
+@torch.inference_mode()
+def test_keypoints_that_lie_symmetrically_are_not_looked_for_in_a_mirror(matching: Network) -> None:
+    """Even if the mirror image fits perfectly and the support does not."""
+    pair = (torch.tensor([[2, 3], [9, 3], [2, 8], [9, 8]]) + 0.5) / GRID
+    given = shots(photo(), pair[None])
+    aspects = encode_aspects(matching, given, mirrored(given), SHOWN, PRIOR[None])
+    query = photo().flip(-1)
+    outputs = [matching.localise(query, aspect) for aspect in aspects]
+    assert mirror_image_fits(*outputs).all()
+    assert torch.equal(localise_best(matching, query, aspects).coordinates, outputs[0].coordinates)
 
 
 @torch.inference_mode()

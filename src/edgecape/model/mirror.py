@@ -5,7 +5,8 @@ different ways, features of the same part differ and the layout misleads; seen i
 is compared with both, and the better fit counts. It costs a second pass of the head: the backbone sees a query once.
 
 A mirror also swaps left and right. That does not matter between a left and a right profile, which have no paired parts
-in common, but on a face seen from the front it does: the mirror image has to fit clearly better to be believed.
+in common, but on a face seen from the front it does: keypoints that lie symmetrically are never looked for in a mirror,
+and with others the mirror image has to fit clearly better to be believed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from edgecape.model.network import Network, Output, SupportEncoding
 
 FIT = (1.0, -1.0, -1.0)  # how much likelihood, log of the spread, and distortion say
-MARGIN = 1.0  # how much better a mirror image has to fit
+MARGIN = 0.75  # how much better a mirror image has to fit
+LOPSIDED = 0.3  # how far from symmetric keypoints have to lie, relative to their extent, for a mirror to be of use
 
 
 class Shots(NamedTuple):
@@ -65,7 +67,8 @@ def localise_best(network: Network, query: Tensor, aspects: tuple[SupportEncodin
     if len(outputs) == 1:
         return outputs[0]
     plain, mirror_image = outputs
-    return _choose(mirror_image_fits(plain, mirror_image), mirror_image, plain)
+    turned = mirror_image_fits(plain, mirror_image) & (lopsided(aspects[0].places, aspects[0].usable) > LOPSIDED)
+    return _choose(turned, mirror_image, plain)
 
 
 def mirror_image_fits(plain: Output, mirror_image: Output) -> Tensor:
@@ -74,6 +77,19 @@ def mirror_image_fits(plain: Output, mirror_image: Output) -> Tensor:
     assert mirror_image.agreement is not None
     better = mirror_image.agreement.fit - plain.agreement.fit
     return better @ better.new_tensor(FIT) > MARGIN
+
+
+def lopsided(places: Tensor, usable: Tensor) -> Tensor:
+    """How far each keypoint, seen in a mirror, is from the nearest other one, relative to their mean distance from the
+    middle: places (B, K, 2), usable (B, K) → (B,), 0 for a face from the front."""
+    counts = usable.to(places.dtype)[..., None]
+    number = counts.sum(dim=1, keepdim=True).clamp(min=1)
+    middle = places - (places * counts).sum(dim=1, keepdim=True) / number
+    mirrored = middle * middle.new_tensor((-1.0, 1.0))
+    apart = (mirrored[:, :, None] - middle[:, None]).norm(dim=-1).masked_fill(~usable[:, None], float("inf"))
+    nearest = apart.amin(dim=-1).masked_fill(~usable, 0.0).sum(dim=1)
+    extent = (middle.norm(dim=-1) * counts[..., 0]).sum(dim=1)
+    return nearest / extent.clamp(min=1e-6)
 
 
 def _choose(first: Tensor, one: Output, other: Output) -> Output:
