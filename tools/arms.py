@@ -72,7 +72,7 @@ def fresh_decoder(settings: NetworkSettings, trained: dict[str, Tensor], seed: i
 
 def measure(network: Network, data: Dataset, store: FeatureStore, shots: int, episodes: int) -> Result:
     drawn, _ = protocol_episodes(data, shots, episodes)
-    return evaluate(data, drawn, {"refined": network_localiser(network)}, store)["refined"]
+    return evaluate(data, drawn, {"refined": network_localiser(network)}, store.adapted(network.adapter))["refined"]
 
 
 def interval(row: Row) -> tuple[float, float, float]:

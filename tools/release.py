@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--figure", type=Path)
     options = parser.parse_args()
     model = EdgeCape.from_pretrained(options.model, device="cpu")
-    store = FeatureStore(model.backbone, model.backbone_fingerprint, options.cache)
+    store = FeatureStore.of(model, options.cache)
     observed = {}
     for name in ("val", "test"):
         data = read_coco(getattr(options, name), options.images)

@@ -252,8 +252,12 @@ class EdgeCape:
     ) -> Iterator[Pose]:
         for start in range(0, len(crops), batch):
             part = crops[start : start + batch]
-            features = self._features([crop.frame for crop in part])
-            output = localise_best(self.network, features, tuple(aspect.expand(len(part)) for aspect in aspects))
+            frames = [crop.frame for crop in part]
+            features, mirrored = self._features(frames), None
+            if self.network.settings.mirror_query:
+                mirrored = self._features([np.flip(frame, axis=1) for frame in frames])
+            several = tuple(aspect.expand(len(part)) for aspect in aspects)
+            output = localise_best(self.network, features, several, mirrored)
             scores = self.scores(output).cpu().numpy()
             final, peaks = output.coordinates[-1].cpu().numpy(), output.proposals.peak.cpu().numpy()
             for index, crop in enumerate(part):
@@ -285,7 +289,8 @@ class EdgeCape:
 
     def _features(self, frames: list[RGB]) -> torch.Tensor:
         """Frames of uint8 → features (n, C, h, w)."""
-        return self.backbone(normalise_pixels(torch.from_numpy(np.stack(frames)).to(self.device)))
+        pixels = normalise_pixels(torch.from_numpy(np.stack(frames)).to(self.device))
+        return self.backbone(pixels, self.network.adapter)
 
     def _to_photo(self, coordinates: NDArray[np.float32], crop: _Crop) -> NDArray[np.float32]:
         pixels = coordinates.astype(np.float64) * (self.size[1], self.size[0])

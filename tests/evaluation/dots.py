@@ -44,6 +44,11 @@ class ColourBackbone(nn.Module):
         self.frames += len(pixels)
         return F.avg_pool2d(pixels, 4)
 
+    begin = forward
+
+    def finish(self, begun: Tensor, adapter: object) -> Tensor:
+        return begun
+
 
 def store(folder: Path | None = None) -> FeatureStore:
     return FeatureStore(ColourBackbone(), "colours", folder, batch=4)  # type: ignore[arg-type]

@@ -74,7 +74,7 @@ def test_network_runs_without_dropout() -> None:
 def test_less_graph_is_the_same_weights_with_another_graph() -> None:
     network = tiny.network(graph="predicted", bias="markov")
     whole_task = task(1)
-    features, coordinates, visible, prior, query, _ = whole_task
+    features, coordinates, visible, prior, query = whole_task[:5]
     shown = visible[None, None]
     with torch.inference_mode():
         fixed = with_graph(network, "fixed").encode_support(features[None], shown, prior[None], coordinates[None])
@@ -184,8 +184,3 @@ def test_whitened_matching_finds_each_keypoint_on_its_own_photo() -> None:
     with torch.inference_mode():
         found = whitened_matching(network)(inputs)
     torch.testing.assert_close(found, places, atol=0.06, rtol=0)  # half a cell
-
-
-def test_only_a_network_built_on_matching_has_that_row() -> None:
-    assert next(iter(variants(tiny.network(direct_match=True)))) == "whitened matching"
-    assert "whitened matching" not in variants(tiny.network())

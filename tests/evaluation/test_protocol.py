@@ -97,7 +97,7 @@ def test_methods_get_what_they_are_promised(tmp_path: Path) -> None:
         return copy_support(task)
 
     evaluate(data, [Episode((7, 9), (8, 10, 11))], {"spy": spy}, store())
-    features, coordinates, visible, prior, query, look = seen[0]
+    features, coordinates, visible, prior, query, look, in_a_mirror = seen[0]
     assert (features.shape, query.shape, features.dtype) == ((2, 3, 16, 16), (3, 3, 16, 16), torch.float32)
     assert coordinates.shape == (2, 4, 2)
     assert visible.tolist() == (data.instances[7].visible & data.instances[9].visible).tolist()
@@ -110,6 +110,8 @@ def test_methods_get_what_they_are_promised(tmp_path: Path) -> None:
     assert torch.equal(mirrored.coordinates[0, ..., 1], coordinates[..., 1])
     assert not torch.equal(mirrored.features, plain.features)
     assert look((1.0,), True) is mirrored  # computed once for all methods of an episode
+    flipped = in_a_mirror()
+    assert flipped.shape == query.shape and not torch.equal(flipped, query) and in_a_mirror() is flipped
     closer = look((1.0, 0.5), False)  # supports one after the other, each at both sizes
     assert torch.equal(closer.features[0, ::2], features)
     np.testing.assert_allclose(closer.coordinates[0, 1::2] - 0.5, 2 * (coordinates - 0.5), atol=1e-6)

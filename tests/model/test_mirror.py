@@ -111,6 +111,26 @@ def test_supports_are_turned_to_face_the_way_of_the_first(matching: Network) -> 
 
 
 @torch.inference_mode()
+@torch.inference_mode()
+def test_a_query_seen_twice(matching: Network) -> None:
+    """The mirrored view has its say, at its place, and corrects what the other one misses."""
+    given = shots(photo(), PLACES[None])
+    aspects = encode_aspects(matching, given, mirrored(given), SHOWN, PRIOR[None])
+    lost = photo(3)[:1]  # a view that shows something else
+    alone = localise_best(matching, lost, aspects)
+    found = localise_best(matching, lost, aspects, mirrored=photo().flip(-1))
+    misses = [(output.coordinates[-1] - PLACES).norm(dim=-1).mean() for output in (alone, found)]
+    assert misses[1] < misses[0] / 2
+    other = matching.localise(photo().flip(-1), aspects[1]).proposals.similarity.flip(-1)
+    single = matching.localise(lost, aspects[0]).proposals.similarity
+    torch.testing.assert_close(found.proposals.similarity, (single + other) / 2)
+
+
+def test_a_mirrored_query_needs_mirrored_supports() -> None:
+    with pytest.raises(SettingsError, match="mirror_query needs mirror"):
+        tiny.settings(mirror_query=True)
+
+
 def test_without_mirror_images_there_is_one_aspect() -> None:
     network = tiny.network()
     given = shots(photo(), PLACES[None])

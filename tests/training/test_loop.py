@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 from edgecape.data.episodes import EpisodeSettings
 from edgecape.errors import EdgeCapeError, SettingsError
@@ -141,9 +142,13 @@ def test_an_overfitted_network_is_right(photos: Path, data, tmp_path: Path):
 # --- phases ------------------------------------------------------------------------------------------------------
 
 
+def finish(begun: Tensor, adapter: object) -> Tensor:
+    return begun
+
+
 def test_frozen_modules_are_frozen_and_in_eval_mode():
     network = Network(replace(NETWORK, dropout=0.1))
-    Objective(network, PHASES["bias"]).train()
+    Objective(network, PHASES["bias"], finish).train()
     for name, module in network.named_children():
         frozen = name in ("pose_graph", "image_proj", "keypoint_proj")
         assert module.training != frozen, name
@@ -152,9 +157,9 @@ def test_frozen_modules_are_frozen_and_in_eval_mode():
 
 def test_freezing_what_is_not_there():
     fixed = Network(replace(NETWORK, graph="fixed"))
-    assert len(Objective(fixed, replace(PHASES["bias"], graph="fixed", graph_loss="off")).frozen) == 2
+    assert len(Objective(fixed, replace(PHASES["bias"], graph="fixed", graph_loss="off"), finish).frozen) == 2
     with pytest.raises(SettingsError, match="wings"):
-        Objective(fixed, replace(PHASES["base"], freeze=("wings.",)))
+        Objective(fixed, replace(PHASES["base"], freeze=("wings.",)), finish)
 
 
 def test_a_phase_adds_parts_and_keeps_the_rest():

@@ -187,7 +187,7 @@ def _methods(
     """What to run on which features, and notes."""
     from edgecape.data.features import FeatureStore
     from edgecape.errors import SettingsError
-    from edgecape.evaluation.localisers import baselines, network_localiser, variants
+    from edgecape.evaluation.localisers import baselines, network_localiser, variants, whitened_matching
     from edgecape.evaluation.protocol import processes
     from edgecape.model.settings import BackboneSettings
     from edgecape.weights.backbone import load_backbone
@@ -203,12 +203,15 @@ def _methods(
     from edgecape.predictor import EdgeCape
 
     loaded = EdgeCape.from_pretrained(None if model == "default" else model, device=processes().device)
-    own = FeatureStore(loaded.backbone, loaded.backbone_fingerprint, cache)
+    own = FeatureStore.of(loaded, cache)
     if not with_baselines:
         return {own: {"model": network_localiser(loaded.network)}}, []
+    untouched = own if loaded.network.adapter is None else own.adapted(None)  # what nobody trained
     backbone, notes = _with_layers(loaded, layers)
-    matching = own if backbone is loaded.backbone else FeatureStore(backbone, loaded.backbone_fingerprint, cache)
-    methods = {matching: baselines(backbone)}
+    other = FeatureStore(backbone, loaded.backbone_fingerprint, cache)
+    methods = {untouched if backbone is loaded.backbone else other: baselines(backbone)}
+    if loaded.network.settings.direct_match:
+        methods.setdefault(untouched, {})["whitened matching"] = whitened_matching(loaded.network)
     methods.setdefault(own, {}).update(variants(loaded.network))
     return methods, notes
 
@@ -222,7 +225,7 @@ def _with_layers(model: EdgeCape, layers: tuple[int, ...]) -> tuple[Backbone, li
     from edgecape.weights.backbone import load_backbone
 
     try:
-        other, fingerprint = load_backbone(replace(model.backbone.settings, layers=layers, trainable=False))
+        other, fingerprint = load_backbone(replace(model.backbone.settings, layers=layers, trainable=False, adapted=0))
         if fingerprint != model.backbone_fingerprint:
             raise WeightsError("it has weights of its own")
     except WeightsError as error:

@@ -76,7 +76,7 @@ def robustness(
     groups = _groups(task.dataset, train_annotations)
     loaded = EdgeCape.from_pretrained(None if model == "default" else model, device=state.device)
     recorder = Recorder(loaded.network)
-    store = FeatureStore(loaded.backbone, loaded.backbone_fingerprint, cache)
+    store = FeatureStore.of(loaded, cache)
     results = measure(task, {store: recorder.methods()}, console)
     found = summary(results, recorder.all_shares(), groups)
 

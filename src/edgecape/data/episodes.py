@@ -52,8 +52,8 @@ class EpisodeSettings:
 class Batch(NamedTuple):
     """B episodes, padded to the largest K among them."""
 
-    query: Tensor  # (B, C, h, w) features
-    support: Tensor  # (B, S, C, h, w)
+    query: Tensor  # (B, …), what `Backbone.begin` gave: without adapted blocks, features (B, C, h, w)
+    support: Tensor  # (B, S, …), the same
     coordinates: Tensor  # (B, S, K, 2) of the supports, in [0, 1]
     visible: Tensor  # (B, K) bool, in all supports (as the protocol drops the others)
     prior: Tensor  # (B, K, K)
@@ -216,7 +216,7 @@ class EpisodeSampler:
     def collate(self, episodes: list[_Episode]) -> Batch:
         K = max(len(episode.target) for episode in episodes)
         crops = [crop for episode in episodes for crop in (*episode.supports, episode.query)]
-        features = self.store.get(crops).unflatten(0, (len(episodes), -1))
+        begun = self.store.begun(crops).unflatten(0, (len(episodes), -1))
 
         def padded(values: list[NDArray[np.generic] | Tensor], *axes: int) -> Tensor:
             tensors = [torch.as_tensor(value) for value in values]
@@ -227,8 +227,8 @@ class EpisodeSampler:
 
         visible = padded([episode.visible for episode in episodes], 0) > 0
         return Batch(
-            query=features[:, -1],
-            support=features[:, :-1],
+            query=begun[:, -1],
+            support=begun[:, :-1],
             coordinates=padded([episode.coordinates for episode in episodes], 1),
             visible=visible,
             prior=padded([episode.prior for episode in episodes], 0, 1),

@@ -5,6 +5,9 @@ everything the values depend on: the photo's path, size and time of change, the 
 fingerprint and layers. A stale entry is thus never found. Files are written under a temporary name and renamed, so two
 processes can share a cache and a killed one leaves no half entry; a damaged entry fails its checksum and is computed
 again. Values are rounded to float16 whether cached or not, so that both give the same numbers.
+
+Where a head changes the backbone's last blocks, what lies below them is cached: it serves every head, also one that is
+still learning.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -26,7 +30,11 @@ from edgecape.data.views import PLAIN, AugmentSettings, View
 from edgecape.errors import DataError
 from edgecape.files import atomic_write
 from edgecape.images import load_image
+from edgecape.model.adapter import Adapter
 from edgecape.model.backbone import Backbone, normalise_pixels
+
+if TYPE_CHECKING:
+    from edgecape.predictor import EdgeCape
 
 MAGIC = b"EDGEFEA1"
 PIXELS = 2  # raised whenever the same photo and view give other pixels than before
@@ -54,14 +62,29 @@ class FeatureStore:
     """Features of crops, computed in batches and remembered if a folder is given."""
 
     def __init__(
-        self, backbone: Backbone, fingerprint: str, folder: str | os.PathLike[str] | None = None, batch: int = 16
+        self,
+        backbone: Backbone,
+        fingerprint: str,
+        folder: str | os.PathLike[str] | None = None,
+        batch: int = 16,
+        adapter: Adapter | None = None,
     ):
-        self.backbone, self.batch = backbone, batch
+        self.backbone, self.fingerprint, self.batch, self.adapter = backbone, fingerprint, batch, adapter
         settings = backbone.settings
         self.size = settings.image_size
-        self.identity = f"{PIXELS}|{fingerprint}|{settings.layers}|{settings.image_size}"
+        cached = f"below the last {settings.adapted} of {max(settings.layers)}" if settings.adapted else settings.layers
+        self.identity = f"{PIXELS}|{fingerprint}|{cached}|{settings.image_size}"
         self.folder = None if folder is None else Path(folder)
         self.computed = 0  # backbone passes so far, for the curious and for tests
+
+    @classmethod
+    def of(cls, model: EdgeCape, folder: str | os.PathLike[str] | None = None) -> FeatureStore:
+        """The features that a model sees."""
+        return cls(model.backbone, model.backbone_fingerprint, folder, adapter=model.network.adapter)
+
+    def adapted(self, adapter: Adapter | None) -> FeatureStore:
+        """The features that another head sees; None: those of the backbone as it is."""
+        return FeatureStore(self.backbone, self.fingerprint, self.folder, self.batch, adapter)
 
     def path(self, crop: Crop) -> Path | None:
         if self.folder is None:
@@ -70,8 +93,18 @@ class FeatureStore:
         name = hashlib.sha256(content.encode()).hexdigest()
         return self.folder / name[:2] / f"{name[2:40]}.fea"
 
+    @torch.no_grad()
     def get(self, crops: Sequence[Crop]) -> Tensor:
-        """Features (n, C, h, w) of crops, from disk where they are there and sound."""
+        """Features (n, C, h, w) of crops, rounded to float16."""
+        begun = self.begun(crops)
+        if not self.backbone.settings.adapted:
+            return begun
+        device = next(self.backbone.parameters()).device
+        parts = [self.backbone.finish(part.to(device), self.adapter).half() for part in begun.split(self.batch)]
+        return torch.cat(parts).float().cpu()
+
+    def begun(self, crops: Sequence[Crop]) -> Tensor:
+        """What `Backbone.begin` gives for crops, from disk where it is there and sound."""
         paths = [self.path(crop) for crop in crops]
         found: list[NDArray[np.float16] | None] = [None if path is None else _read(path) for path in paths]
         missing = [index for index, values in enumerate(found) if values is None]
@@ -82,8 +115,8 @@ class FeatureStore:
                 path = paths[index]
                 if path is not None:
                     _write(path, values)
-        stacked = np.stack([values for values in found if values is not None])
-        return torch.from_numpy(stacked).float()
+        stacked = torch.from_numpy(np.stack([values for values in found if values is not None])).float()
+        return stacked[:, 0] if self.backbone.settings.adapted else stacked  # tokens have no height and width
 
     def fill(self, crops: Iterable[Crop], progress: Callable[[int], None] | None = None) -> None:
         """Compute what is missing, a batch at a time."""
@@ -95,12 +128,12 @@ class FeatureStore:
             elif progress:
                 progress(1)
             if len(waiting) == self.batch:
-                self.get(waiting)
+                self.begun(waiting)
                 if progress:
                     progress(len(waiting))
                 waiting = []
         if waiting:
-            self.get(waiting)
+            self.begun(waiting)
             if progress:
                 progress(len(waiting))
 
@@ -108,9 +141,11 @@ class FeatureStore:
         frames = [crop.view.render(load_image(crop.image), self.size, crop.augment) for crop in crops]
         device = next(self.backbone.parameters()).device
         with torch.inference_mode():
-            features = self.backbone(normalise_pixels(torch.from_numpy(np.stack(frames)).to(device)))
+            begun = self.backbone.begin(normalise_pixels(torch.from_numpy(np.stack(frames)).to(device)))
         self.computed += len(crops)
-        return np.ascontiguousarray(features.half().cpu().numpy())  # laid out as if read from disk
+        if self.backbone.settings.adapted:
+            begun = begun[:, None]  # every entry has three axes
+        return np.ascontiguousarray(begun.half().cpu().numpy())  # laid out as if read from disk
 
 
 def _read(path: Path) -> NDArray[np.float16] | None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 PARTS = {
     "image_proj": "projections",
     "keypoint_proj": "projections",
+    "layout_proj": "projections",
+    "adapter": "changes to the backbone",
     "encoder": "encoder",
     "proposal_generator": "proposals",
     "pose_graph": "pose-graph predictor",
@@ -81,16 +83,17 @@ def measure_speed(model: EdgeCape, keypoints: int, repeats: int = 9) -> Iterator
     height, width = model.size
     pixels = torch.zeros(1, 3, height, width, device=model.device)
     with torch.inference_mode():
-        features = model.backbone(pixels)
+        features = model.backbone(pixels, model.network.adapter)
         visible = torch.ones(1, 1, keypoints, dtype=torch.bool, device=model.device)
         prior = graph.fully_connected(keypoints)[None].to(model.device)
         shots = Shots(features[:, None], torch.rand(1, 1, keypoints, 2, device=model.device))
         mirrored = shots if model.network.settings.mirror else None
+        mirrored_query = features if model.network.settings.mirror_query else None
         aspects = encode_aspects(model.network, shots, mirrored, visible, prior)
         tasks: list[tuple[str, Callable[[], object]]] = [
-            ("backbone, one frame", lambda: model.backbone(pixels)),
+            ("backbone, one frame", lambda: model.backbone(pixels, model.network.adapter)),
             ("support side of the head", lambda: encode_aspects(model.network, shots, mirrored, visible, prior)),
-            ("query side of the head", lambda: localise_best(model.network, features, aspects)),
+            ("query side of the head", lambda: localise_best(model.network, features, aspects, mirrored_query)),
         ]
         unit = 0.0
         for name, run in tasks:

@@ -60,8 +60,9 @@ def nearest_feature(channels: slice = slice(None), centred: bool = True, sharpne
 def whitened_matching(network: Network, sharpness: float = 20.0) -> Localiser:
     """Matching with what enters the network's encoder, without the layout: its projections and nothing else of it.
 
-    Training-free as long as the projections are: the matching start sets them to the whitening of unlabelled training
-    features, and the recipe `small` freezes them there. Another recipe may train them.
+    Training-free as long as features and projections are: to be given features without the network's adapter; the
+    matching start sets the projections to the whitening of unlabelled training features, and the recipe `small` freezes
+    them there. Another recipe may train them.
     """
 
     def localise(task: Task) -> Tensor:
@@ -119,7 +120,12 @@ def run_network(network: Network, task: Task) -> Output:
         task.visible.to(device)[None, None],
         task.prior.to(device)[None],
     )
-    return localise_best(network, task.query.to(device), tuple(one.expand(len(task.query)) for one in aspects))
+    mirrored = None
+    if settings.mirror_query:
+        assert task.mirrored is not None
+        mirrored = task.mirrored().to(device)
+    several = tuple(one.expand(len(task.query)) for one in aspects)
+    return localise_best(network, task.query.to(device), several, mirrored)
 
 
 def network_localiser(network: Network, output: Literal["refined", "proposals"] = "refined") -> Localiser:
@@ -158,9 +164,8 @@ def with_graph(network: Network, graph: Graph) -> Network:
 
 
 def variants(network: Network) -> dict[str, Localiser]:
-    """What the network is built on if that is matching, its proposals, and its coordinates with no graph, the prior,
-    and the predicted graph, as far as it was trained with them."""
+    """The network's proposals, and its coordinates with no graph, the prior, and the predicted graph, as far as it was
+    trained with them."""
     able = GRAPHS[: GRAPHS.index(network.settings.graph) + 1]
     refined = {f"model, graph {graph}": network_localiser(with_graph(network, graph)) for graph in able}
-    matching = {"whitened matching": whitened_matching(network)} if network.settings.direct_match else {}
-    return {**matching, "model, proposals": network_localiser(network, "proposals"), **refined}
+    return {"model, proposals": network_localiser(network, "proposals"), **refined}

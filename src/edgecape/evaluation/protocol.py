@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -37,6 +37,7 @@ class Task(NamedTuple):
     prior: Tensor  # (K, K), adjacency
     query: Tensor  # (Q, C, h, w), features
     looks: Looks | None = None  # for methods that want to see more of the supports
+    mirrored: Callable[[], Tensor] | None = None  # (Q, C, h, w), the queries as a mirror shows them
 
 
 Looks = Callable[[tuple[float, ...], bool], Shots]
@@ -114,8 +115,6 @@ class _Features:
         parts = [store.get(crops[start : start + store.batch]).half() for start in range(0, len(crops), store.batch)]
         self.maps = torch.cat(parts).contiguous()  # the same sums in the same order, whatever a backbone's layout
         self.place = {index: row for row, index in enumerate(members)}
-        self._looked_at: tuple[int, ...] = ()
-        self._looks: dict[tuple[tuple[float, ...], bool], Shots] = {}
 
     def __getitem__(self, indices: Sequence[int]) -> Tensor:
         return self.maps[[self.place[index] for index in indices]].float()
@@ -127,17 +126,12 @@ class _Features:
         return torch.from_numpy(np.stack(placed))
 
     def look(self, indices: Sequence[int], sizes: tuple[float, ...], mirror: bool) -> Shots:
-        """Objects at several crop sizes. Those of the last episode are kept, because several methods may ask."""
-        if tuple(indices) != self._looked_at:
-            self._looked_at, self._looks = tuple(indices), {}
-        if (sizes, mirror) not in self._looks:
-            every = [index for index in indices for _ in sizes]
-            crops = [plain_crop(self.dataset.instances[index], self.size, size) for index in indices for size in sizes]
-            if mirror:
-                crops = [replace(crop, view=crop.view.mirror_image(self.size)) for crop in crops]
-            shots = Shots(self.store.get(crops)[None], self.shown(every, [crop.view for crop in crops])[None])
-            self._looks[sizes, mirror] = shots
-        return self._looks[sizes, mirror]
+        """Objects at several crop sizes."""
+        every = [index for index in indices for _ in sizes]
+        crops = [plain_crop(self.dataset.instances[index], self.size, size) for index in indices for size in sizes]
+        if mirror:
+            crops = [replace(crop, view=crop.view.mirror_image(self.size)) for crop in crops]
+        return Shots(self.store.get(crops)[None], self.shown(every, [crop.view for crop in crops])[None])
 
 
 @torch.inference_mode()
@@ -155,7 +149,8 @@ def _run(
         torch.from_numpy(usable),
         graph.adjacency(category.edges, category.K),
         features[episode.queries],
-        partial(features.look, episode.supports),
+        cache(partial(features.look, episode.supports)),  # several methods may ask
+        cache(lambda: features.look(episode.queries, (1.0,), True).features[0]),
     )
     frame = np.array(features.size[::-1])  # (width, height)
     to_photo = [inverse(features.crops[query.index].view.transform) for query in queries]

@@ -2,7 +2,9 @@
 
 A bird that looks left has its keypoints the other way round than one that looks right. Where supports and query face
 different ways, features of the same part differ and the layout misleads; seen in a mirror, the supports fit. So a query
-is compared with both, and the better fit counts. It costs a second pass of the head: the backbone sees a query once.
+is compared with both, and the better fit counts. It costs a second pass of the head: the backbone sees a query once,
+or twice if the settings want it (`mirror_query`): the mirrored query then has a say too, in where each keypoint is and
+in which of the two fits better.
 
 A mirror also swaps left and right. That does not matter between a left and a right profile, which have no paired parts
 in common, but on a face seen from the front it does: keypoints that lie symmetrically are never looked for in a mirror,
@@ -17,9 +19,10 @@ import torch
 from torch import Tensor
 
 from edgecape.model.consistency import faces_away
+from edgecape.model.proposals import locate
 
 if TYPE_CHECKING:
-    from edgecape.model.network import Network, Output, SupportEncoding
+    from edgecape.model.network import Matched, Network, Output, SupportEncoding
 
 FIT = (1.0, -1.0, -1.0)  # how much likelihood, log of the spread, and distortion say
 MARGIN = 0.75  # how much better a mirror image has to fit
@@ -61,14 +64,29 @@ def encode_aspects(
     return plain, mirror_image._replace(graph=plain.graph)  # the same object, and so the same graph
 
 
-def localise_best(network: Network, query: Tensor, aspects: tuple[SupportEncoding, ...]) -> Output:
-    """query (B, C, h, w), aspects of B supports each → for each query the output of the aspect that fits best."""
-    outputs = [network.localise(query, support) for support in aspects]
+def localise_best(
+    network: Network, query: Tensor, aspects: tuple[SupportEncoding, ...], mirrored: Tensor | None = None
+) -> Output:
+    """query (B, C, h, w), aspects of B supports each → for each query the output of the aspect that fits best.
+
+    mirrored (B, C, h, w): the queries as a mirror shows them, for networks that want it.
+    """
+    matched = [network.match(query, support) for support in aspects]
+    if mirrored is not None:  # it resembles the other aspect
+        others = [network.match(mirrored, support) for support in reversed(aspects)]
+        matched = [_seen_twice(one, other) for one, other in zip(matched, others, strict=True)]
+    outputs = [network.settle(one, support) for one, support in zip(matched, aspects, strict=True)]
     if len(outputs) == 1:
         return outputs[0]
     plain, mirror_image = outputs
     turned = mirror_image_fits(plain, mirror_image) & (lopsided(aspects[0].places, aspects[0].usable) > LOPSIDED)
     return _choose(turned, mirror_image, plain)
+
+
+def _seen_twice(one: Matched, other: Matched) -> Matched:
+    """What one view says, with the similarity of both averaged; the other view is mirrored."""
+    similarity = (one.proposals.similarity + other.proposals.similarity.flip(-1)) / 2
+    return one._replace(proposals=locate(similarity))
 
 
 def mirror_image_fits(plain: Output, mirror_image: Output) -> Tensor:

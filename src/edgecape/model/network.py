@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from edgecape.model.adapter import Adapter
 from edgecape.model.consistency import Agreement, agree
 from edgecape.model.decoder import GraphDecoder
 from edgecape.model.encoder import Encoder
@@ -36,6 +37,14 @@ class SupportEncoding(NamedTuple):
         )
 
 
+class Matched(NamedTuple):
+    """A query compared with the supports, before anything is decided."""
+
+    image: Tensor  # (B, hw, d), refined by the encoder
+    keypoints: Tensor  # (B, K, d), refined by the encoder
+    proposals: Proposals
+
+
 class Output(NamedTuple):
     """Coordinates are (x, y) in [0, 1] of the query frame."""
 
@@ -59,6 +68,8 @@ class Network(nn.Module):
         self.decoder = GraphDecoder(settings)
         self.layout_proj = nn.Linear(settings.width, settings.width) if settings.layout else None
         self.mask_token = nn.Parameter(torch.zeros(1, settings.width))  # stands for a hidden keypoint in L_adj
+        adapted, layers = settings.backbone.adapted, settings.backbone.layers
+        self.adapter = Adapter(adapted, settings.channels // len(layers), settings.backbone.rank) if adapted else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -73,6 +84,8 @@ class Network(nn.Module):
             nn.init.zeros_(step[-1].weight)  # type: ignore[index]
         if self.layout_proj is not None:
             nn.init.zeros_(self.layout_proj.weight)
+        if self.adapter is not None:
+            self.adapter.reset_parameters()
 
     # --- support side ------------------------------------------------------------------------------------
 
@@ -138,6 +151,10 @@ class Network(nn.Module):
 
     def localise(self, query: Tensor, support: SupportEncoding, hidden: Tensor | None = None) -> Output:
         """query (B, C, h, w) features; hidden (B, K) bool: keypoints to hide in a second decoder pass for L_adj."""
+        return self.settle(self.match(query, support), support, hidden)
+
+    def match(self, query: Tensor, support: SupportEncoding) -> Matched:
+        """Encoder and proposals."""
         grid = (query.shape[-2], query.shape[-1])
         position = self.position(query)
         if self.settings.centred:
@@ -145,7 +162,12 @@ class Network(nn.Module):
         image = self.image_proj(query).flatten(2).transpose(1, 2)  # (B, hw, d)
         entered = (image, support.tokens)
         image, keypoints = self.encoder(image, position, support.tokens, support.usable)
-        proposals = self.proposal_generator(image, keypoints, grid, entered)
+        return Matched(image, keypoints, self.proposal_generator(image, keypoints, grid, entered))
+
+    def settle(self, matched: Matched, support: SupportEncoding, hidden: Tensor | None = None) -> Output:
+        """Consistency, if the settings want it, and decoder."""
+        image, keypoints, proposals = matched
+        position = self.position(proposals.similarity)
         start, agreement = proposals.peak, None
         if self.settings.consistency:
             agreement = agree(proposals, support.places, support.usable, support.graph.normalised)

@@ -20,6 +20,14 @@ class BackboneSettings:
     """Feature layers, counted as `transformers` counts stages (-1 is the last); several are concatenated."""
     trainable: bool = False
     """Fine-tune it with the head (SwinV2 in earlier work)."""
+    adapted: int = 0
+    """Ours: so many of its last blocks in use are changed by the head (model/adapter.py)."""
+    rank: int = 16
+    """Of these changes."""
+
+    def __post_init__(self) -> None:
+        if self.adapted < 0 or self.rank < 1:
+            raise SettingsError(f"{self.adapted} adapted blocks of rank {self.rank}; give 0 or more, of rank 1 or more")
 
 
 @dataclass(frozen=True)
@@ -63,6 +71,8 @@ class NetworkSettings:
     """Ours: the decoder starts where similarity and the neighbours in the graph agree, not at the bare peak."""
     mirror: bool = False
     """Ours: a query is compared with the supports and with their mirror images; the better fit counts."""
+    mirror_query: bool = False
+    """Ours: the query is seen in a mirror as well, and what both views say is averaged; twice the time per query."""
     looks: tuple[float, ...] = (1.0,)
     """Ours: crop sizes, relative to the usual one, at which each support is looked at; what is seen is averaged."""
     direct_match: bool = False
@@ -78,6 +88,8 @@ class NetworkSettings:
             raise SettingsError("decoder_layers is 0; the decoder needs at least one layer")
         if self.mirror and not self.consistency:
             raise SettingsError("mirror needs consistency, which tells which of the two fits better")
+        if self.mirror_query and not self.mirror:
+            raise SettingsError("mirror_query needs mirror: a mirrored query is compared with mirrored supports")
         if not self.looks or min(self.looks) <= 0:
             raise SettingsError(f"looks is {self.looks}; give one or more crop sizes above 0, 1 is the usual one")
         if not 0 <= self.dropout < 1:

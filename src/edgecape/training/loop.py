@@ -52,6 +52,7 @@ def train(
         kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
     )
     check(settings, dataset, folder, start, accelerator.num_processes)
+    store.backbone.to(accelerator.device)
     run = Run(folder, settings, dataset, leader=accelerator.is_main_process)
     state = load_checkpoint(folder)
     run.rewind(state)
@@ -158,7 +159,7 @@ class PhaseTrainer:
         self.sampler = EpisodeSampler(dataset, store, settings.episodes_of(self.phase))
         self.steps = self.sampler.steps(settings.batch)  # of an epoch
         self.total = self.steps * self.phase.epochs
-        objective = Objective(network, self.phase)
+        objective = Objective(network, self.phase, store.backbone.finish)
         self.optimiser = self._optimiser(objective)
         self.objective, self.optimiser = accelerator.prepare(objective, self.optimiser)
         self.average = {name: value.detach().clone() for name, value in network.state_dict().items()}

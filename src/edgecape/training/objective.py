@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from edgecape.data.episodes import Batch
 from edgecape.errors import SettingsError
+from edgecape.model.adapter import Adapter
 from edgecape.model.attention import GraphFeedForward
 from edgecape.model.consistency import claimed
 from edgecape.model.network import Network
 from edgecape.training.losses import adjacency_loss, mean_distance, mean_miss, offset_loss, similarity_loss
 from edgecape.training.settings import PhaseSettings
+
+Finish = Callable[[Tensor, Adapter | None], Tensor]
+"""`Backbone.finish`: from what a batch holds of frames to features. The backbone itself does not learn."""
 
 
 class GraphReconstruction(nn.Module):
@@ -35,9 +41,9 @@ class GraphReconstruction(nn.Module):
 class Objective(nn.Module):
     """Batch in, loss terms out."""
 
-    def __init__(self, network: Network, phase: PhaseSettings):
+    def __init__(self, network: Network, phase: PhaseSettings, finish: Finish):
         super().__init__()
-        self.network, self.phase = network, phase
+        self.network, self.phase, self.finish = network, phase, finish
         self.reconstruction = GraphReconstruction(network.settings.width) if phase.graph_loss == "gcn" else None
         self.frozen: list[nn.Module] = []
         for name in phase.freeze:
@@ -47,6 +53,8 @@ class Objective(nn.Module):
             self.frozen += [] if part is None else [part]  # without a predicted graph there is no predictor
         for module in self.frozen:
             module.requires_grad_(False)
+        if not any(value.requires_grad for name, value in network.named_parameters() if name != "mask_token"):
+            raise SettingsError(f"phase '{phase.name}' freezes all that could learn")
 
     def train(self, mode: bool = True) -> Objective:
         """A frozen module stays in eval mode."""
@@ -58,9 +66,11 @@ class Objective(nn.Module):
     def forward(self, batch: Batch, hidden: Tensor) -> dict[str, Tensor]:
         phase, network = self.phase, self.network
         visible = batch.visible[:, None].expand(-1, batch.support.shape[1], -1)
-        support = network.encode_support(batch.support, visible, batch.prior, batch.coordinates)
+        shots = self.finish(batch.support.flatten(0, 1), network.adapter)
+        query = self.finish(batch.query, network.adapter)
+        support = network.encode_support(shots.unflatten(0, visible.shape[:2]), visible, batch.prior, batch.coordinates)
         masked = hidden if phase.graph_loss == "masked" else None
-        output = network.localise(batch.query, support, masked)
+        output = network.localise(query, support, masked)
         distance = mean_miss if phase.distance == "saturating" else mean_distance
         terms = offset_loss(output, batch.target, batch.weight, distance)
         if phase.heatmap_loss_weight:

@@ -131,12 +131,13 @@ def paper() -> TrainSettings:
 
 def small() -> TrainSettings:
     """What trains well on a CPU in hours: starts from feature matching, cached views, self-supervised episodes."""
-    strong = AugmentSettings(strong_probability=0.5)
+    strong = AugmentSettings(strong_probability=0.25)
     matching = ("image_proj.", "keypoint_proj.")  # stay as they start: whitened features match also what is new
-    # Learned in phase base; later the decoder learns alone.
-    localising = (*matching, "layout_proj.", "encoder.", "proposal_generator.")
+    localising = (*matching, "layout_proj.", "encoder.", "proposal_generator.")  # all but the decoder
 
-    def phase(name: str, epochs: int, **changes: Any) -> PhaseSettings:
+    learns_to_match = {"learning_rate": 1e-3, "self_supervised": 0.3, "heatmap_loss_weight": 0.5}
+
+    def phase(like: str, **changes: Any) -> PhaseSettings:
         common: dict[str, Any] = {
             "learning_rate": 3e-4,
             "decay": "cosine",
@@ -144,7 +145,7 @@ def small() -> TrainSettings:
             "distance": "saturating",
             "self_supervised": 0.5,
         }
-        return replace(PHASES[name], epochs=epochs, **common | changes)
+        return replace(PHASES[like], **common | changes)
 
     return TrainSettings(
         network=NetworkSettings(
@@ -154,20 +155,31 @@ def small() -> TrainSettings:
             layout=True,
             consistency=True,
             mirror=True,
+            mirror_query=True,
             looks=(1.0, 0.85, 1.18),
             direct_match=True,
-            backbone=BackboneSettings(layers=(8, 10)),
+            backbone=BackboneSettings(layers=(8, 10), adapted=3),
         ),
         phases=(
-            phase("base", 15, freeze=matching, learning_rate=1e-3, self_supervised=0.3, heatmap_loss_weight=0.5),
+            # First the features alone, while the rest does matching.
+            phase("base", name="adapt", freeze=(*localising, "decoder."), epochs=6, shots=(1,), **learns_to_match),
+            phase("base", freeze=("adapter.", *matching), epochs=3, **learns_to_match),
             # Every further shot costs the predictor as much as the first.
-            phase("graph", 2, freeze=localising, shots=(1, 2), graph_learning_rate=10.0, structure_loss_weight=1.0),
-            phase("bias", 3, freeze=(*localising, "pose_graph."), graph_loss="off"),
+            phase(
+                "graph",
+                freeze=("adapter.", *localising),
+                epochs=2,
+                shots=(1, 2),
+                graph_learning_rate=10.0,
+                structure_loss_weight=1.0,
+            ),
+            phase("bias", freeze=("adapter.", *localising, "pose_graph."), epochs=3, graph_loss="off"),
         ),
         episodes=EpisodeSettings(
             shots=(1, 1, 2, 3, 5),
             balance="definition",
             steps_per_epoch=100,
+            most_objects=100,  # plenty, and a third fewer views to cache
             views=3,
             facing=True,
             subset=0.3,

@@ -23,7 +23,8 @@ class Validation:
         self.known = np.array([definition_of(category) in met for category in dataset.categories])
 
     def __call__(self, network: Network) -> dict[str, float]:
-        results = evaluate(self.dataset, self.episodes, refined_and_proposals(network), self.store)
+        store = self.store.adapted(network.adapter)
+        results = evaluate(self.dataset, self.episodes, refined_and_proposals(network), store)
         scores: dict[str, float] = {}
         for name, result in results.items():
             known = self.known[result.category]
