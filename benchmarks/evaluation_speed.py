@@ -21,7 +21,7 @@ from edgecape.data.coco import read_coco
 from edgecape.data.dataset import Category, Dataset, Instance
 from edgecape.data.features import FeatureStore
 from edgecape.evaluation.episodes import Episode, protocol_episodes
-from edgecape.evaluation.localisers import network_localiser
+from edgecape.evaluation.localisers import Runner, refined
 from edgecape.evaluation.protocol import evaluate
 from edgecape.evaluation.result import Result
 from edgecape.model.network import Network
@@ -60,7 +60,7 @@ def main(
         objects: How many pictures of noise.
     """
     backbone, fingerprint = load_backbone(BackboneSettings())
-    methods = {"network": network_localiser(Network())}
+    methods = {"network": refined(Runner(Network()))}
     with tempfile.TemporaryDirectory() as folder:
         if annotations is None:
             data = noise(Path(folder), objects)

@@ -22,7 +22,7 @@ from edgecape.data.dataset import Dataset
 from edgecape.data.features import FeatureStore
 from edgecape.evaluation.episodes import protocol_episodes
 from edgecape.evaluation.groups import everything, known_and_new
-from edgecape.evaluation.localisers import network_localiser
+from edgecape.evaluation.localisers import Runner, refined
 from edgecape.evaluation.protocol import evaluate
 from edgecape.evaluation.result import Result, Row, compare, summarise
 from edgecape.files import write_json
@@ -72,7 +72,7 @@ def fresh_decoder(settings: NetworkSettings, trained: dict[str, Tensor], seed: i
 
 def measure(network: Network, data: Dataset, store: FeatureStore, shots: int, episodes: int) -> Result:
     drawn, _ = protocol_episodes(data, shots, episodes)
-    return evaluate(data, drawn, {"refined": network_localiser(network)}, store.adapted(network.adapter))["refined"]
+    return evaluate(data, drawn, {"refined": refined(Runner(network))}, store.adapted(network.adapter))["refined"]
 
 
 def interval(row: Row) -> tuple[float, float, float]:

@@ -9,11 +9,13 @@ import torch
 
 from edgecape.errors import SettingsError
 from edgecape.evaluation.localisers import (
+    Runner,
     baselines,
     copy_support,
     layer_channels,
     nearest_feature,
-    network_localiser,
+    proposals,
+    refined,
     variants,
     whitened_matching,
     with_graph,
@@ -55,17 +57,17 @@ def test_network_is_the_direct_forward_of_each_pair(graph: str, shots: int) -> N
     inputs = task(shots)
     with torch.inference_mode():
         direct = forward(network, inputs)
-        refined = network_localiser(network)(inputs)
-        proposals = network_localiser(network, "proposals")(inputs)
+        final = refined(Runner(network))(inputs)
+        first = proposals(Runner(network))(inputs)
     usable = inputs[2]
-    torch.testing.assert_close(refined[:, usable], torch.cat([out.coordinates[-1] for out in direct])[:, usable])
-    torch.testing.assert_close(proposals[:, usable], torch.cat([out.proposals.peak for out in direct])[:, usable])
-    assert (refined - proposals).abs().max() > 1e-3
+    torch.testing.assert_close(final[:, usable], torch.cat([out.coordinates[-1] for out in direct])[:, usable])
+    torch.testing.assert_close(first[:, usable], torch.cat([out.proposals.peak for out in direct])[:, usable])
+    assert (final - first).abs().max() > 1e-3
 
 
 def test_network_runs_without_dropout() -> None:
     network = tiny.network(dropout=0.5).train()
-    localise = network_localiser(network)
+    localise = refined(Runner(network))
     inputs = task()
     with torch.inference_mode():
         torch.testing.assert_close(localise(inputs), localise(inputs), rtol=0, atol=0)
@@ -85,7 +87,7 @@ def test_less_graph_is_the_same_weights_with_another_graph() -> None:
         nothing = network.localise(
             query, whole._replace(graph=type(whole.graph)(*(0 * m for m in whole.graph))).expand(3)
         )
-        none = network_localiser(with_graph(network, "none"))(whole_task)
+        none = refined(Runner(with_graph(network, "none")))(whole_task)
     torch.testing.assert_close(none[:, visible], nothing.coordinates[-1][:, visible])
     assert with_graph(network, "fixed").mask_token.data_ptr() == network.mask_token.data_ptr()  # nothing is copied
 
@@ -108,7 +110,7 @@ def test_variants(graph: str, names: list[str]) -> None:
     inputs = task()
     with torch.inference_mode():
         last = list(methods.values())[-1](inputs)
-        torch.testing.assert_close(last, network_localiser(network)(inputs), rtol=0, atol=0)
+        torch.testing.assert_close(last, refined(Runner(network))(inputs), rtol=0, atol=0)
         found = [method(inputs)[:, :5] for method in methods.values()]
     assert all(not torch.equal(a, b) for i, a in enumerate(found) for b in found[:i])
 
@@ -170,7 +172,7 @@ def test_whitened_matching_compares_what_enters_the_encoder(centred: bool) -> No
         generator.support_proj.bias.zero_()
         assert generator.direct is not None
         generator.direct.fill_(20.0)
-        expected = network_localiser(network, "proposals")(inputs)
+        expected = proposals(Runner(network))(inputs)
     torch.testing.assert_close(found[:, visible], expected[:, visible])
 
 

@@ -15,7 +15,7 @@ from PIL import Image
 from edgecape import graph
 from edgecape.errors import SettingsError
 from edgecape.evaluation.episodes import protocol_episodes
-from edgecape.evaluation.localisers import network_localiser
+from edgecape.evaluation.localisers import Runner, proposals, refined
 from edgecape.evaluation.protocol import evaluate
 from edgecape.evaluation.result import Result
 from edgecape.evaluation.robustness import (
@@ -121,11 +121,11 @@ def test_variants_are_the_network_with_another_prior(measured) -> None:
     data, network, episodes, store, results, _ = measured
 
     def fully_connected(task):
-        return network_localiser(network)(task._replace(prior=graph.fully_connected(len(task.prior))))
+        return refined(Runner(network))(task._replace(prior=graph.fully_connected(len(task.prior))))
 
     direct = {
-        AS_GIVEN: network_localiser(network),
-        PROPOSALS: network_localiser(network, "proposals"),
+        AS_GIVEN: refined(Runner(network)),
+        PROPOSALS: proposals(Runner(network)),
         FULL: fully_connected,
     }
     for name, expected in evaluate(data, episodes, direct, store).items():

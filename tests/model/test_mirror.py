@@ -119,7 +119,7 @@ def test_a_query_seen_twice(matching: Network) -> None:
     lost = photo(3)[:1]  # a view that shows something else
     alone = localise_best(matching, lost, aspects)
     found = localise_best(matching, lost, aspects, mirrored=photo().flip(-1))
-    misses = [(output.coordinates[-1] - PLACES).norm(dim=-1).mean() for output in (alone, found)]
+    misses = [(output.proposals.peak - PLACES).norm(dim=-1).mean() for output in (alone, found)]
     assert misses[1] < misses[0] / 2
     other = matching.localise(photo().flip(-1), aspects[1]).proposals.similarity.flip(-1)
     single = matching.localise(lost, aspects[0]).proposals.similarity

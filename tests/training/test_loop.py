@@ -16,7 +16,7 @@ from torch import Tensor
 from edgecape.data.episodes import EpisodeSettings
 from edgecape.errors import EdgeCapeError, SettingsError
 from edgecape.evaluation.episodes import protocol_episodes
-from edgecape.evaluation.localisers import network_localiser
+from edgecape.evaluation.localisers import Runner, refined
 from edgecape.evaluation.protocol import evaluate
 from edgecape.model.network import Network
 from edgecape.training.loop import Objective, adopt, enter_phase, read_log, train
@@ -135,7 +135,7 @@ def test_an_overfitted_network_is_right(photos: Path, data, tmp_path: Path):
     settings = training(phases=(phase,), network=wide, episodes=episodes, batch=8, average=0.0, save_every=1000)
     network = train(settings, few, store(photos / "cache"), tmp_path / "run")
     drawn, _ = protocol_episodes(few, shots=1, episodes=5)
-    result = evaluate(few, drawn, {"refined": network_localiser(network)}, store(photos / "cache"))["refined"]
+    result = evaluate(few, drawn, {"refined": refined(Runner(network))}, store(photos / "cache"))["refined"]
     assert result.metrics()["PCK@0.1"] > 0.99
 
 

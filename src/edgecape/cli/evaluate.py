@@ -187,7 +187,7 @@ def _methods(
     """What to run on which features, and notes."""
     from edgecape.data.features import FeatureStore
     from edgecape.errors import SettingsError
-    from edgecape.evaluation.localisers import baselines, network_localiser, variants, whitened_matching
+    from edgecape.evaluation.localisers import Runner, baselines, refined, variants, whitened_matching
     from edgecape.evaluation.protocol import processes
     from edgecape.model.settings import BackboneSettings
     from edgecape.weights.backbone import load_backbone
@@ -205,7 +205,7 @@ def _methods(
     loaded = EdgeCape.from_pretrained(None if model == "default" else model, device=processes().device)
     own = FeatureStore.of(loaded, cache)
     if not with_baselines:
-        return {own: {"model": network_localiser(loaded.network)}}, []
+        return {own: {"model": refined(Runner(loaded.network))}}, []
     untouched = own if loaded.network.adapter is None else own.adapted(None)  # what nobody trained
     backbone, notes = _with_layers(loaded, layers)
     other = FeatureStore(backbone, loaded.backbone_fingerprint, cache)

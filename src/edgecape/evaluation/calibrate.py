@@ -12,7 +12,7 @@ from edgecape.calibration import RIGHT_WITHIN, score_features
 from edgecape.data.dataset import Dataset
 from edgecape.data.features import FeatureStore
 from edgecape.evaluation.episodes import Episode
-from edgecape.evaluation.localisers import run_network
+from edgecape.evaluation.localisers import Runner
 from edgecape.evaluation.protocol import Task, evaluate
 from edgecape.model.network import Network
 
@@ -34,11 +34,11 @@ class Observed(NamedTuple):
 @torch.inference_mode()
 def observe(network: Network, dataset: Dataset, episodes: Sequence[Episode], store: FeatureStore) -> Observed:
     """Run a network through episodes and keep what its scores are made of."""
-    network.eval()
+    run = Runner(network)
     seen: list[Tensor] = []
 
     def localise(task: Task) -> Tensor:
-        output = run_network(network, task)
+        output = run(task)
         seen.extend(score_features(output))
         return output.coordinates[-1]
 

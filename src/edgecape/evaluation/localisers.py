@@ -13,8 +13,8 @@ from torch import Tensor
 from edgecape.errors import SettingsError
 from edgecape.evaluation.protocol import Localiser, Task
 from edgecape.model.backbone import Backbone
-from edgecape.model.mirror import Shots, encode_aspects, localise_best
-from edgecape.model.network import Network, Output
+from edgecape.model.mirror import Shots, compare, encode_aspects, settle_best
+from edgecape.model.network import Matched, Network, Output
 from edgecape.model.proposals import cell_centres, locate
 from edgecape.model.tokens import pool, pooling_from_coordinates
 
@@ -103,53 +103,54 @@ def baselines(backbone: Backbone) -> dict[str, Localiser]:
 # --- the network ---------------------------------------------------------------------------------------------
 
 
-def run_network(network: Network, task: Task) -> Output:
-    """An episode's queries through the network in one batch."""
-    settings, device = network.settings, network.mask_token.device
+class Runner:
+    """A network, put into eval mode, on one task after another, an episode's queries in one batch.
 
-    def look(mirror: bool) -> Shots:
-        if settings.looks == (1.0,) and not mirror:
-            return Shots(task.features.to(device)[None], task.coordinates.to(device)[None])
-        assert task.looks is not None
-        return Shots(*(x.to(device) for x in task.looks(settings.looks, mirror)))
+    The same weights may be told more or less of the graph, and the same queries may come with several skeletons:
+    comparing queries with supports depends on neither and is done once.
+    """
 
-    aspects = encode_aspects(
-        network,
-        look(mirror=False),
-        look(mirror=True) if settings.mirror else None,
-        task.visible.to(device)[None, None],
-        task.prior.to(device)[None],
-    )
-    mirrored = None
-    if settings.mirror_query:
-        assert task.mirrored is not None
-        mirrored = task.mirrored().to(device)
-    several = tuple(one.expand(len(task.query)) for one in aspects)
-    return localise_best(network, task.query.to(device), several, mirrored)
+    def __init__(self, network: Network):
+        self.network = network.eval()
+        self._query: Tensor | None = None
+        self._matched: list[Matched] = []
+
+    def __call__(self, task: Task, network: Network | None = None) -> Output:
+        """network: the same weights with another graph."""
+        network = network or self.network
+        settings, device = network.settings, network.mask_token.device
+
+        def look(mirror: bool) -> Shots:
+            if settings.looks == (1.0,) and not mirror:
+                return Shots(task.features.to(device)[None], task.coordinates.to(device)[None])
+            assert task.looks is not None
+            return Shots(*(x.to(device) for x in task.looks(settings.looks, mirror)))
+
+        encoded = encode_aspects(
+            network,
+            look(mirror=False),
+            look(mirror=True) if settings.mirror else None,
+            task.visible.to(device)[None, None],
+            task.prior.to(device)[None],
+        )
+        aspects = tuple(one.expand(len(task.query)) for one in encoded)
+        if task.query is not self._query:
+            mirrored = None
+            if settings.mirror_query:
+                assert task.mirrored is not None
+                mirrored = task.mirrored().to(device)
+            self._query, self._matched = task.query, compare(network, task.query.to(device), aspects, mirrored)
+        return settle_best(network, self._matched, aspects)
 
 
-def network_localiser(network: Network, output: Literal["refined", "proposals"] = "refined") -> Localiser:
-    """The network, which is put into eval mode: its final coordinates, or its first guess by similarity alone."""
-    network.eval()
-
-    def localise(task: Task) -> Tensor:
-        found = run_network(network, task)
-        return found.coordinates[-1] if output == "refined" else found.proposals.peak
-
-    return localise
+def refined(runner: Runner, network: Network | None = None) -> Localiser:
+    """The final coordinates."""
+    return lambda task: runner(task, network).coordinates[-1]
 
 
-def refined_and_proposals(network: Network) -> dict[str, Localiser]:
-    """Both outputs for the price of one: methods are run on an episode in order, and the second reads the first's."""
-    network.eval()
-    latest: list[Tensor] = []
-
-    def refined(task: Task) -> Tensor:
-        found = run_network(network, task)
-        latest[:] = [found.proposals.peak]
-        return found.coordinates[-1]
-
-    return {"refined": refined, "proposals": lambda task: latest[0]}
+def proposals(runner: Runner) -> Localiser:
+    """The first guess, by similarity alone."""
+    return lambda task: runner(task).proposals.peak
 
 
 def with_graph(network: Network, graph: Graph) -> Network:
@@ -166,6 +167,6 @@ def with_graph(network: Network, graph: Graph) -> Network:
 def variants(network: Network) -> dict[str, Localiser]:
     """The network's proposals, and its coordinates with no graph, the prior, and the predicted graph, as far as it was
     trained with them."""
-    able = GRAPHS[: GRAPHS.index(network.settings.graph) + 1]
-    refined = {f"model, graph {graph}": network_localiser(with_graph(network, graph)) for graph in able}
-    return {"model, proposals": network_localiser(network, "proposals"), **refined}
+    able, runner = GRAPHS[: GRAPHS.index(network.settings.graph) + 1], Runner(network)
+    graphs = {f"model, graph {graph}": refined(runner, with_graph(network, graph)) for graph in able}
+    return {"model, proposals": proposals(runner), **graphs}

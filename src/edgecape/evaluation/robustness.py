@@ -17,7 +17,7 @@ from torch import Tensor
 
 from edgecape import graph
 from edgecape.errors import SettingsError
-from edgecape.evaluation.localisers import copy_support, run_network
+from edgecape.evaluation.localisers import Runner, copy_support
 from edgecape.evaluation.protocol import Localiser, Task
 from edgecape.evaluation.result import Groups, Result, Row, compare, summarise
 from edgecape.files import atomic_path
@@ -90,7 +90,7 @@ class Recorder:
                 "this model was trained without a graph, so no skeleton can change what it finds; "
                 "take one that was trained with graph fixed or predicted"
             )
-        self.network = network.eval()
+        self.run = Runner(network)
         self.shares: dict[str, list[float]] = {name: [] for name in changes()}  # one per pair
         self.proposals = torch.empty(0)
 
@@ -101,7 +101,7 @@ class Recorder:
 
     def _refined(self, name: str, change: Change, task: Task) -> Tensor:
         told = changed(task.prior, change, task.coordinates, task.visible)
-        found = run_network(self.network, task._replace(prior=told))
+        found = self.run(task._replace(prior=told))
         given = graph.mask_adjacency(task.prior, task.visible)
         self.shares[name] += len(task.query) * [given_share(found.graph.normalised[0].cpu(), given)]
         self.proposals = found.proposals.peak

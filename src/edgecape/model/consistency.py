@@ -19,8 +19,8 @@ from edgecape.model.proposals import Proposals, cell_centres, locate
 
 ROUNDS = 2
 SHARPNESS = 1.5  # similarity is trained to be right cell by cell; to agree it has to take sides
-SPREAD = (0.05, 0.25)  # of the frame: least and most that keypoints are taken to be off their expected places
-STIFFNESS = 0.02  # how much evidence it takes to believe in a turned or scaled object
+SPREAD = (0.08, 0.25)  # of the frame: least and most that keypoints are taken to be off their expected places
+STIFFNESS = 0.005  # how much evidence it takes to believe in a turned or scaled object
 
 
 class Agreement(NamedTuple):

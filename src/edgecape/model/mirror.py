@@ -71,10 +71,22 @@ def localise_best(
 
     mirrored (B, C, h, w): the queries as a mirror shows them, for networks that want it.
     """
+    return settle_best(network, compare(network, query, aspects, mirrored), aspects)
+
+
+def compare(
+    network: Network, query: Tensor, aspects: tuple[SupportEncoding, ...], mirrored: Tensor | None = None
+) -> list[Matched]:
+    """The queries beside each aspect of the supports."""
     matched = [network.match(query, support) for support in aspects]
-    if mirrored is not None:  # it resembles the other aspect
-        others = [network.match(mirrored, support) for support in reversed(aspects)]
-        matched = [_seen_twice(one, other) for one, other in zip(matched, others, strict=True)]
+    if mirrored is None:
+        return matched
+    others = [network.match(mirrored, support) for support in reversed(aspects)]  # it resembles the other aspect
+    return [_seen_twice(one, other) for one, other in zip(matched, others, strict=True)]
+
+
+def settle_best(network: Network, matched: list[Matched], aspects: tuple[SupportEncoding, ...]) -> Output:
+    """For each query the output of the aspect that fits best."""
     outputs = [network.settle(one, support) for one, support in zip(matched, aspects, strict=True)]
     if len(outputs) == 1:
         return outputs[0]

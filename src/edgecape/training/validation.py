@@ -8,7 +8,7 @@ from edgecape.data.dataset import Dataset
 from edgecape.data.episodes import definition_of
 from edgecape.data.features import FeatureStore
 from edgecape.evaluation.episodes import protocol_episodes
-from edgecape.evaluation.localisers import refined_and_proposals
+from edgecape.evaluation.localisers import Runner, proposals, refined
 from edgecape.evaluation.protocol import evaluate
 from edgecape.model.network import Network
 
@@ -24,7 +24,9 @@ class Validation:
 
     def __call__(self, network: Network) -> dict[str, float]:
         store = self.store.adapted(network.adapter)
-        results = evaluate(self.dataset, self.episodes, refined_and_proposals(network), store)
+        run = Runner(network)
+        methods = {"refined": refined(run), "proposals": proposals(run)}
+        results = evaluate(self.dataset, self.episodes, methods, store)
         scores: dict[str, float] = {}
         for name, result in results.items():
             known = self.known[result.category]
