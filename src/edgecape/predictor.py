@@ -161,7 +161,8 @@ class EdgeCape:
     def _shots(self, frames: list[RGB], pixels: geometry.Points) -> Shots:
         """Frames and their keypoints (S, K, 2) in frame pixels → what the network takes, as a batch of one."""
         coordinates = torch.from_numpy((pixels / (self.size[1], self.size[0])).astype(np.float32))
-        return Shots(self._features(frames)[None], coordinates.to(self.device)[None])
+        features = torch.cat([self._features(frames[start : start + 16]) for start in range(0, len(frames), 16)])
+        return Shots(features[None], coordinates.to(self.device)[None])
 
     # --- prediction --------------------------------------------------------------------------------------
 

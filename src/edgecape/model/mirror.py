@@ -57,11 +57,11 @@ def encode_aspects(
             torch.where(away[:, :, None, None], b.coordinates, a.coordinates),
         )
 
-    plain, mirror_image = (
-        network.encode_support(one.features, visible, prior, one.coordinates)
-        for one in (turned(shots, mirrored), turned(mirrored, shots))
-    )
-    return plain, mirror_image._replace(graph=plain.graph)  # the same object, and so the same graph
+    one, other = turned(shots, mirrored), turned(mirrored, shots)
+    plain = network.encode_support(one.features, visible, prior, one.coordinates)
+    # the same object, and so the same graph
+    mirror_image = network.encode_support(other.features, visible, prior, other.coordinates, graph=plain.graph)
+    return plain, mirror_image
 
 
 def localise_best(

@@ -104,9 +104,11 @@ class Network(nn.Module):
         prior: Tensor,
         coordinates: Tensor | None = None,
         maps: Tensor | None = None,
+        graph: PoseGraph | None = None,
     ) -> SupportEncoding:
         """features (B, S, C, h, w); visible (B, S, K) bool; prior A (B, K, K);
-        where the keypoints are: coordinates (B, S, K, 2) in [0, 1] or maps (B, S, K, H, W)."""
+        where the keypoints are: coordinates (B, S, K, 2) in [0, 1] or maps (B, S, K, H, W).
+        graph: if it is known already, as that of another view of the same supports is."""
         K = prior.shape[-1]
         if self.settings.centred:
             features = features - features.mean(dim=(-2, -1), keepdim=True)
@@ -127,7 +129,9 @@ class Network(nn.Module):
         if self.layout_proj is not None:
             waves = sine_of_coordinates(coordinates, self.settings.width)
             tokens = tokens + self.layout_proj(mean_over_shots(waves, visible))
-        if self.pose_graph is None:
+        if graph is not None:
+            found = graph
+        elif self.pose_graph is None:
             found = pose_graph(prior, prior, usable)
         else:
             shot_tokens = self.keypoint_proj(pooled * visible[..., None])

@@ -163,12 +163,12 @@ def small() -> TrainSettings:
         phases=(
             # First the features alone, while the rest does matching.
             phase("base", name="adapt", freeze=(*localising, "decoder."), epochs=6, shots=(1,), **learns_to_match),
-            phase("base", freeze=("adapter.", *matching), epochs=3, **learns_to_match),
+            phase("base", freeze=("adapter.", *matching), epochs=1, **learns_to_match),
             # Every further shot costs the predictor as much as the first.
             phase(
                 "graph",
                 freeze=("adapter.", *localising),
-                epochs=2,
+                epochs=1,
                 shots=(1, 2),
                 graph_learning_rate=10.0,
                 structure_loss_weight=1.0,
