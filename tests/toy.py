@@ -44,7 +44,7 @@ class ToyBackbone(nn.Module):
             for parameter in self.parameters():
                 parameter.copy_(torch.randn(parameter.shape, generator=generator) / 20)
 
-    def forward(self, pixels: Tensor) -> Tensor:
+    def forward(self, pixels: Tensor, adapter: object = None) -> Tensor:
         return torch.tanh(self.convolution(pixels))
 
     begin = forward

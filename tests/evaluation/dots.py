@@ -40,7 +40,7 @@ class ColourBackbone(nn.Module):
         self.model = SimpleNamespace(channels=[3], out_indices=(1,))
         self.frames = 0
 
-    def forward(self, pixels: Tensor) -> Tensor:
+    def forward(self, pixels: Tensor, adapter: object = None) -> Tensor:
         self.frames += len(pixels)
         return F.avg_pool2d(pixels, 4)
 

@@ -1,4 +1,4 @@
-"""edgecape train: three phases, resumable, on one process or many."""
+"""edgecape train: phase after phase, resumable, on one process or many."""
 
 from __future__ import annotations
 

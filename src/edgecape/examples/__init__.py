@@ -46,7 +46,7 @@ def lamp() -> Example:
     picture, keypoints = draw_lamp(pose=(115.0, -75.0, 45.0), hue=8, ground=235, seed=1)
     others = (
         draw_lamp(pose=(75.0, -20.0, 65.0), hue=100, ground=215, seed=2)[0],
-        draw_lamp(pose=(110.0, 30.0, -60.0), hue=60, ground=190, seed=3)[0],
+        draw_lamp(pose=(130.0, -100.0, 60.0), hue=60, ground=190, seed=3)[0],
     )
     support = Support(picture, keypoints, EDGES, names=NAMES)
     return Example("lamp", "two other lamps, in other poses", support, others)
