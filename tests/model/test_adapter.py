@@ -127,6 +127,15 @@ def test_one_cache_serves_all_heads(tmp_path: Path):
     torch.testing.assert_close(untouched, plain, atol=2e-2, rtol=1e-2)  # rounded to float16 on the way
 
 
+def test_what_is_cached_is_named_by_where_it_ends():
+    """Layers may be counted from the end: 3 and -1 of four blocks end higher than 2 and 3 do."""
+    ends = [FeatureStore(backbone(replace(ADAPTED, layers=layers, adapted=1)), "tiny") for layers in ((3,), (4, -1))]
+    assert [store.backbone.below for store in ends] == [2, 3]
+    assert len({store.identity for store in ends}) == 2
+    same = FeatureStore(backbone(replace(ADAPTED, layers=(-1,), adapted=1)), "tiny")
+    assert same.identity == ends[1].identity
+
+
 def learns_features() -> PhaseSettings:
     rest = ("image_proj.", "keypoint_proj.", "encoder.", "proposal_generator.", "decoder.")
     return replace(

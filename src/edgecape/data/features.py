@@ -72,7 +72,8 @@ class FeatureStore:
         self.backbone, self.fingerprint, self.batch, self.adapter = backbone, fingerprint, batch, adapter
         settings = backbone.settings
         self.size = settings.image_size
-        cached = f"below the last {settings.adapted} of {max(settings.layers)}" if settings.adapted else settings.layers
+        adapted, layers = settings.adapted, settings.layers
+        cached = f"below the last {adapted} of {backbone.below + adapted}" if adapted else layers
         self.identity = f"{PIXELS}|{fingerprint}|{cached}|{settings.image_size}"
         self.folder = None if folder is None else Path(folder)
         self.computed = 0  # backbone passes so far, for the curious and for tests
