@@ -128,7 +128,7 @@ def test_one_cache_serves_all_heads(tmp_path: Path):
 
 
 def test_what_is_cached_is_named_by_where_it_ends():
-    """Layers may be counted from the end: 3 and -1 of four blocks end higher than 2 and 3 do."""
+    """Layers may be counted from the end: of four blocks, -1 is the fourth."""
     ends = [FeatureStore(backbone(replace(ADAPTED, layers=layers, adapted=1)), "tiny") for layers in ((3,), (4, -1))]
     assert [store.backbone.below for store in ends] == [2, 3]
     assert len({store.identity for store in ends}) == 2
