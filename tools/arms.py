@@ -49,7 +49,7 @@ PAIRS = (
     ("predicted + bias", "fixed"),
     ("predicted + bias", "none"),
 )
-SHARED = ("image_proj.", "keypoint_proj.", "layout_proj.", "encoder.", "proposal_generator.", "pose_graph.")
+SHARED = ("adapter.", "image_proj.", "keypoint_proj.", "layout_proj.", "encoder.", "proposal_generator.", "pose_graph.")
 
 
 def arm_settings(name: str, epochs: int, seed: int) -> TrainSettings:
