@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -64,12 +65,28 @@ def test_whatever_the_values_depend_on_makes_another_entry(dataset, tmp_path, ch
         after = crops(dataset, augment=AugmentSettings(strong_probability=1.0, colour=0.1))
     elif change == "photo":
         for crop in before:
-            os.utime(crop.image, ns=(1, 1))
+            crop.image.write_bytes(crop.image.read_bytes() + b"more")
     else:
         cache = FeatureStore(ToyBackbone(), "another", tmp_path / "cache")  # type: ignore[arg-type]
     computed = cache.computed
     cache.get(after)
     assert cache.computed == computed + len(after)
+
+
+def test_photos_that_moved_are_found_again(dataset, tmp_path):
+    cache = store(tmp_path / "cache")
+    before = crops(dataset)
+    truth = cache.get(before)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    moved = []
+    for crop in before:
+        copy = elsewhere / crop.image.name
+        copy.write_bytes(crop.image.read_bytes())
+        os.utime(copy, ns=(1, 1))
+        moved.append(replace(crop, image=copy))
+    fresh = store(tmp_path / "cache")
+    assert torch.equal(fresh.get(moved), truth) and fresh.computed == 0
 
 
 @pytest.mark.parametrize("damage", ["truncated", "bit", "empty", "header", "foreign"])

@@ -1,10 +1,11 @@
 """Feature maps of a frozen backbone, cached on disk.
 
 One file per crop: a header (magic, shape, checksum) and float16 values, memory-mapped on reading. Its name is a hash of
-everything the values depend on: the photo's path, size and time of change, the view, the frame, the backbone's
-fingerprint and layers. A stale entry is thus never found. Files are written under a temporary name and renamed, so two
-processes can share a cache and a killed one leaves no half entry; a damaged entry fails its checksum and is computed
-again. Values are rounded to float16 whether cached or not, so that both give the same numbers.
+everything the values depend on: the photo's content, the view, the frame, the backbone's fingerprint and layers. A
+stale entry is thus never found, and a data set that was moved or copied finds its entries again. Files are written
+under a temporary name and renamed, so two processes can share a cache and a killed one leaves no half entry; a damaged
+entry fails its checksum and is computed again. Values are rounded to float16 whether cached or not, so that both give
+the same numbers.
 
 Where a head changes the backbone's last blocks, what lies below them is cached: it serves every head, also one that is
 still learning.
@@ -12,6 +13,7 @@ still learning.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import struct
@@ -53,9 +55,15 @@ class Crop:
 def _photo_identity(path: Path) -> str:
     try:
         status = path.stat()
+        return _content_hash(path, status.st_size, status.st_mtime_ns)
     except OSError as error:
         raise DataError(f"image {path} is missing") from error
-    return f"{path.resolve()}|{status.st_size}|{status.st_mtime_ns}"
+
+
+@functools.cache
+def _content_hash(path: Path, size: int, changed: int) -> str:
+    """Of a file that had this size and time of change: read once per process."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 class FeatureStore:
