@@ -20,9 +20,6 @@ class PhaseSettings:
     graph: Literal["none", "fixed", "predicted"]
     bias: Literal["off", "markov", "shortest_path"]
     epochs: int = 100
-    members: int = 1
-    """Train so many times from the same start, each time with other episodes, and average the weights: what is peculiar
-    to one training cancels out."""
     learning_rate: float = 1e-5
     graph_learning_rate: float = 1.0
     """Factor on the learning rate of c and b, the two scalars that let the predicted graph leave the prior."""
@@ -42,8 +39,6 @@ class PhaseSettings:
     """Of the decoder's coordinates: L1 (paper), or one that gives up on what is far off instead of averaging."""
     heatmap_loss_weight: float = 0.0
     """Cross-entropy of the similarity map against the true cell; 0 in the paper."""
-    match_only: bool = False
-    """Learn from the similarity map alone: consistency and decoder are not run."""
     self_supervised: float | None = None
     """Share of self-supervised episodes in this phase; None: as in the episode settings."""
     shots: tuple[int, ...] | None = None
@@ -101,13 +96,8 @@ class TrainSettings:
                 raise SettingsError(
                     f"phase '{phase.name}' supervises a predicted graph but its graph is '{phase.graph}'"
                 )
-            if phase.epochs < 1 or phase.members < 1 or phase.learning_rate <= 0:
-                raise SettingsError(f"phase '{phase.name}' needs an epoch, a member and a learning rate above 0")
-            if phase.match_only and (not phase.heatmap_loss_weight or phase.graph_loss != "off"):
-                raise SettingsError(
-                    f"phase '{phase.name}' learns from the similarity map alone: it needs a heatmap_loss_weight "
-                    "and no graph_loss"
-                )
+            if phase.epochs < 1 or phase.learning_rate <= 0:
+                raise SettingsError(f"phase '{phase.name}' needs at least one epoch and a learning rate above 0")
             if phase.structure_loss_weight and not self.network.consistency:
                 raise SettingsError(f"phase '{phase.name}' has a structure loss but the network has no consistency")
             if not 0 <= phase.hidden_share < 1:
@@ -172,16 +162,7 @@ def small() -> TrainSettings:
         ),
         phases=(
             # First the features alone, while the rest does matching.
-            phase(
-                "base",
-                name="adapt",
-                freeze=(*localising, "decoder."),
-                epochs=2,
-                members=3,
-                shots=(1,),
-                match_only=True,
-                **learns_to_match,
-            ),
+            phase("base", name="adapt", freeze=(*localising, "decoder."), epochs=6, shots=(1,), **learns_to_match),
             phase("base", freeze=("adapter.", *matching), epochs=1, **learns_to_match),
             # Every further shot costs the predictor as much as the first.
             phase(
@@ -211,7 +192,7 @@ def small() -> TrainSettings:
         epsilon=1e-14,
         clip=1.0,
         average=0.998,
-        validate_every=6,
+        validate_every=3,
         validation_episodes=4,
     )
 
