@@ -57,7 +57,7 @@ def _photo_identity(path: Path) -> str:
         status = path.stat()
         return _content_hash(path, status.st_size, status.st_mtime_ns)
     except OSError as error:
-        raise DataError(f"image {path} is missing") from error
+        raise DataError(f"image {path} cannot be read: {error.strerror}") from error
 
 
 @functools.cache
