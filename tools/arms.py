@@ -61,10 +61,9 @@ def arm_settings(name: str, epochs: int, shots: tuple[int, ...], as_published: b
     if as_published:
         network = replace(network, consistency=False, mirror=False, mirror_query=False, looks=(1.0,))
     bias = next(phase for phase in settings.phases if phase.name == "bias")
-    # With the paper's L1: under the recipe's saturating distance decoders hardly leave their start, and all arms agree.
     named = name.replace(" + ", "_")
     phase = replace(bias, name=named, epochs=epochs, shots=shots, freeze=SHARED, distance="l1", **ARMS[name])
-    return replace(settings, network=network, phases=(phase,), seed=seed)
+    return replace(settings, network=network, phases=(phase,), batch=16, seed=seed)  # distance and batch of the paper
 
 
 def fresh_decoder(settings: NetworkSettings, trained: dict[str, Tensor], seed: int) -> dict[str, Tensor]:

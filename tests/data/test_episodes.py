@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from edgecape.data.dataset import Dataset
 from edgecape.data.episodes import EpisodeSampler, EpisodeSettings, random_graph
 from edgecape.data.views import PLAIN, AugmentSettings
 from edgecape.errors import DataError
+from edgecape.evaluation.protocol import plain_crop
 from edgecape.geometry import apply, inverse
 from edgecape.model.consistency import faces_away
 
@@ -79,6 +81,15 @@ def test_views_are_limited_so_that_they_can_be_cached(dataset, tmp_path):
     assert draw.store.computed == computed
 
 
+def test_the_first_view_is_the_crop_that_is_evaluated_and_the_third_its_mirror_image(dataset):
+    draw = sampler(dataset, views=3, facing=True)
+    for instance, *crops in zip(dataset.instances, draw.crops(0), draw.crops(1), draw.crops(2), strict=True):
+        first, augmented, third = (crop.view.key(crop.augment) for crop in crops)
+        evaluated = plain_crop(instance, draw.store.size)
+        assert first == evaluated.view.key(evaluated.augment) != augmented
+        assert third == evaluated.view.mirror_image(draw.store.size).key(evaluated.augment)
+
+
 def test_cached_and_online_features_give_the_same_batch(dataset, tmp_path):
     settings = EpisodeSettings(views=3, facing=True)
     online, cached = (EpisodeSampler(dataset, store(cache), settings) for cache in (None, tmp_path))
@@ -97,9 +108,10 @@ def test_balance_by_definition_draws_shared_definitions_as_one(tmp_path):
     three = lamps(tmp_path, 3, ("a", "b", "c"))
     shared = replace(three.categories[1], names=three.categories[0].names)
     dataset = Dataset(three.name, (three.categories[0], shared, three.categories[2]), three.instances)
-    drawn = Counter(sampler(dataset, balance="definition").order(0, 3000).tolist())
-    assert drawn[2] / 3000 == pytest.approx(0.5, abs=0.05)
-    assert drawn[0] / 3000 == pytest.approx(0.25, abs=0.05)
+    for balance, alone in (("definition", 1 / 2), ("root", 1 / (1 + math.sqrt(2))), ("category", 1 / 3)):
+        drawn = Counter(sampler(dataset, balance=balance).order(0, 3000).tolist())
+        assert drawn[2] / 3000 == pytest.approx(alone, abs=0.04)
+        assert drawn[0] / 3000 == pytest.approx((1 - alone) / 2, abs=0.04)
 
 
 def test_padding_is_unusable_and_weight_needs_query_and_support(dataset):

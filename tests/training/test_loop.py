@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -19,8 +20,8 @@ from edgecape.evaluation.episodes import protocol_episodes
 from edgecape.evaluation.localisers import Runner, refined
 from edgecape.evaluation.protocol import evaluate
 from edgecape.model.network import Network
-from edgecape.training.loop import Objective, adopt, enter_phase, read_log, train
-from edgecape.training.settings import PHASES, RECIPES, recipe
+from edgecape.training.loop import Objective, PhaseTrainer, adopt, enter_phase, first_network, read_log, train
+from edgecape.training.settings import PHASES, RECIPES, PhaseSettings, recipe
 from edgecape.weights.store import load_model
 
 from toy import NETWORK, lamps, store, training
@@ -195,6 +196,58 @@ def test_ablations_are_settings(data, photos, tmp_path, prior, bias, graph_loss)
     assert (network.settings.graph, network.settings.bias) == (prior, bias)
 
 
+def test_members_begin_at_the_same_start_and_are_averaged(data, photos, tmp_path):
+    phase = replace(PHASES["base"], epochs=1, learning_rate=1e-3, warmup=0)
+    idle = replace(phase, name="idle", learning_rate=1e-30)  # only makes the next phase see the second epoch's episodes
+
+    def trained(folder: str, *phases: PhaseSettings) -> dict[str, Tensor]:
+        settings = training(3, phases=phases, initialisation="matching")
+        return train(settings, data, store(photos / "cache"), tmp_path / folder).state_dict()
+
+    first, second = trained("first", phase), trained("second", idle, phase)
+    both = trained("both", replace(phase, members=2))
+    assert any(not torch.equal(first[name], second[name]) for name in first)
+    for name, value in both.items():
+        torch.testing.assert_close(value, (first[name] + second[name]) / 2, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("lost", [3, 4, 6])  # in the first member, at the start of the second, in the second
+def test_a_run_that_breaks_off_among_members_goes_on(data, photos, tmp_path, monkeypatch, lost):
+    phase = replace(PHASES["base"], epochs=1, learning_rate=1e-3, warmup=0, members=2)
+    settings = training(4, phases=(phase,), initialisation="matching", save_every=1)
+    whole = train(settings, data, store(photos / "cache"), tmp_path / "whole").state_dict()
+    plain = PhaseTrainer._step
+
+    def breaks(self: PhaseTrainer, step: int, *rest: object) -> dict[str, float]:
+        if step == lost:
+            raise KeyboardInterrupt
+        return plain(self, step, *rest)
+
+    monkeypatch.setattr(PhaseTrainer, "_step", breaks)
+    with pytest.raises(KeyboardInterrupt):
+        train(settings, data, store(photos / "cache"), tmp_path / "broken")
+    monkeypatch.undo()
+    resumed = train(settings, data, store(photos / "cache"), tmp_path / "broken").state_dict()
+    assert all(torch.equal(resumed[name], value) for name, value in whole.items())
+    assert read_log(tmp_path / "broken") == read_log(tmp_path / "whole")
+
+
+def test_matching_alone_moves_no_decoder(data, photos, tmp_path):
+    phase = replace(PHASES["base"], epochs=1, learning_rate=1e-3, warmup=0, match_only=True, heatmap_loss_weight=1.0)
+    settings = training(2, phases=(phase,), initialisation="matching", weight_decay=0.0)
+    network = train(settings, data, store(photos / "cache"), tmp_path / "run")
+    before = first_network(settings, data, store(photos / "cache"), None).state_dict()
+    moved = {name for name, value in network.state_dict().items() if not torch.equal(value, before[name])}
+    assert moved and not any(name.startswith("decoder.") for name in moved)
+    log = read_log(tmp_path / "run")
+    assert all(entry.keys() == {"phase", "step", "similarity"} for entry in log)
+    flat = replace(settings, phases=(replace(phase, heatmap_sharpness=1e-6),))
+    train(flat, data, store(photos / "cache"), tmp_path / "flat")
+    cells = 8 * 8  # of the toy backbone
+    flattened = read_log(tmp_path / "flat")[0]["similarity"]
+    assert flattened == pytest.approx(math.log(cells), abs=1e-3) != log[0]["similarity"]
+
+
 # --- bad settings fail at once -----------------------------------------------------------------------------------
 
 
@@ -221,6 +274,9 @@ def test_the_paper_s_recipe_is_the_paper_s():
         ({"phases": ()}, "no phase"),
         ({"phases": (replace(PHASES["base"], graph_loss="masked"),)}, "supervises"),
         ({"phases": (replace(PHASES["base"], epochs=0),)}, "epoch"),
+        ({"phases": (replace(PHASES["base"], members=0),)}, "member"),
+        ({"phases": (replace(PHASES["base"], match_only=True),)}, "heatmap_loss_weight"),
+        ({"phases": (replace(PHASES["base"], heatmap_sharpness=0.0),)}, "heatmap_sharpness"),
         ({"phases": (PHASES["graph"], PHASES["base"])}, "drops the graph"),
         ({"batch": 0}, "at least 1"),
         ({"episodes": EpisodeSettings(shots=(40,))}, "fewer shots"),

@@ -17,7 +17,7 @@ from torch import Tensor
 from edgecape import graph
 from edgecape.data.dataset import Category, Dataset, Instance
 from edgecape.data.features import Crop, FeatureStore
-from edgecape.data.views import AugmentSettings, View, inside, make_view
+from edgecape.data.views import PLAIN, AugmentSettings, View, inside, make_view
 from edgecape.errors import DataError
 from edgecape.model.consistency import faces_away
 
@@ -26,8 +26,9 @@ from edgecape.model.consistency import faces_away
 class EpisodeSettings:
     shots: tuple[int, ...] = (1,)
     """Supports of an episode; of several numbers every step draws one, so that one model serves one and many."""
-    balance: Literal["category", "definition"] = "category"
-    """Draw every category equally often (paper), or every keypoint definition, then one of its categories."""
+    balance: Literal["category", "definition", "root"] = "category"
+    """Draw every category equally often (paper); or every keypoint definition, then one of its categories; or a
+    definition as often as the square root of how many categories have it."""
     steps_per_epoch: int = 0
     """0: every category is drawn as often as the largest one has objects (paper)."""
     self_supervised: float = 0.0
@@ -41,10 +42,11 @@ class EpisodeSettings:
     most_objects: int = 0
     """Use only so many objects of a category, the first in the file; 0: all."""
     views: int = 0
-    """Augmented views per object, shared by all epochs, so that features can be cached; 0: new views every time."""
+    """Views per object, shared by all epochs, so that features can be cached: the first is the crop as it is evaluated,
+    the others are augmented; 0: new augmented views every time."""
     facing: bool = False
-    """Turn the supports to face the way the query does: every third view is a mirror image. For networks that look at
-    mirrored supports too."""
+    """Turn the supports to face the way the query does: every third view is the mirror image of the one two before it.
+    For networks that look at mirrored supports too."""
     seed: int = 0
     augment: AugmentSettings = field(default_factory=AugmentSettings)
 
@@ -103,8 +105,10 @@ class EpisodeSampler:
     def order(self, epoch: int, length: int) -> NDArray[np.int64]:
         """The category of each episode of an epoch."""
         rng = np.random.default_rng((self.settings.seed, epoch, 0))
-        if self.settings.balance == "definition":
-            drawn = rng.integers(len(self.definitions), size=length)
+        if self.settings.balance != "category":
+            power = 0.5 if self.settings.balance == "root" else 0.0
+            weights = np.array([len(categories) for categories in self.definitions]) ** power
+            drawn = rng.choice(len(weights), size=length, p=weights / weights.sum())
             return np.array([rng.choice(self.definitions[index]) for index in drawn])
         rounds = -(-length // len(self.usable))
         everyone = np.concatenate([rng.permutation(self.usable) for _ in range(rounds)])
@@ -151,9 +155,11 @@ class EpisodeSampler:
 
     def _numbered_view(self, instance: Instance, number: int) -> View:
         settings, symmetric = self.settings, bool(self.dataset.category_of(instance).symmetry)
+        if self._is_mirror_image(number):
+            return self._numbered_view(instance, number - 2).mirror_image(self.store.size)
+        augment = PLAIN if settings.views and number == 0 else settings.augment
         seed, index = settings.seed, instance.index
-        view = make_view(instance.box, self.store.size, settings.augment, seed, index, number, symmetric)
-        return view.mirror_image(self.store.size) if self._is_mirror_image(number) else view
+        return make_view(instance.box, self.store.size, augment, seed, index, number, symmetric)
 
     def _annotated(self, rng: np.random.Generator, category: int, shots: int) -> _Episode:
         chosen = rng.choice(self.members[category], size=shots + 1, replace=False)

@@ -138,6 +138,10 @@ def hide(batch: Batch, share: float, seeds: Iterator[tuple[int, ...]]) -> Tensor
     return hidden
 
 
+def copy_of(network: Network) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in network.state_dict().items()}
+
+
 class PhaseTrainer:
     """One phase of a run."""
 
@@ -158,11 +162,14 @@ class PhaseTrainer:
         self.accelerator, self.run, self.validate = accelerator, run, validate
         self.sampler = EpisodeSampler(dataset, store, settings.episodes_of(self.phase))
         self.steps = self.sampler.steps(settings.batch)  # of an epoch
-        self.total = self.steps * self.phase.epochs
+        self.length = self.steps * self.phase.epochs  # of one member
+        self.total = self.length * self.phase.members
         objective = Objective(network, self.phase, store.backbone.finish)
         self.optimiser = self._optimiser(objective)
         self.objective, self.optimiser = accelerator.prepare(objective, self.optimiser)
-        self.average = {name: value.detach().clone() for name, value in network.state_dict().items()}
+        self.average = copy_of(network)  # running, of the member that is trained
+        self.start = copy_of(network) if self.phase.members > 1 else {}
+        self.earlier: dict[str, Tensor] = {}  # sum of the averages of earlier members
         self.best = -math.inf
 
     def _optimiser(self, objective: Objective) -> torch.optim.Optimizer:
@@ -182,9 +189,10 @@ class PhaseTrainer:
         return kind(used, lr=rate, weight_decay=decay, eps=self.settings.epsilon)
 
     def learning_rate(self, step: int) -> float:
+        step %= self.length
         warm = min(1.0, (step + 1) / self.phase.warmup) if self.phase.warmup else 1.0
         if self.phase.decay == "cosine":
-            warm *= 0.5 * (1 + math.cos(math.pi * step / self.total))
+            warm *= 0.5 * (1 + math.cos(math.pi * step / self.length))
         return self.phase.learning_rate * warm
 
     def train(self, state: dict[str, Any] | None) -> Network:
@@ -196,17 +204,19 @@ class PhaseTrainer:
         for step in range(done, self.total):
             # One number per epoch of the whole run, so that no two phases see the same stream.
             epoch, within = divmod(step, self.steps)
-            stream = sum(phase.epochs for phase in settings.phases[: self.index]) + epoch
+            stream = sum(phase.epochs * phase.members for phase in settings.phases[: self.index]) + epoch
             if order_epoch != epoch:
                 order, order_epoch = self.sampler.order(stream, self.steps * settings.batch), epoch
             assert order is not None
+            if step and step % self.length == 0:
+                self._next_member()
             terms = self._step(step, stream, within, order)
             if leader:
                 speed = (step + 1 - done) * settings.batch / (time.monotonic() - began)
                 self.run.step(self.phase.name, epoch, step, self.total, terms, speed)
             last = step + 1 == self.total
             if last or ((step + 1) % self.steps == 0 and (epoch + 1) % settings.validate_every == 0):
-                self._validate(step)
+                self._validate(step + 1)
             if last or (step + 1) % settings.save_every == 0:
                 self._save(step + 1)
         return self._finish()
@@ -240,30 +250,40 @@ class PhaseTrainer:
     @torch.no_grad()
     def _average(self, step: int) -> None:
         """Running average of the weights, short at first so that it forgets the start."""
+        step %= self.length
         decay = min(self.settings.average, (1 + step) / (10 + step)) if self.settings.average else 0.0
         for name, value in self.network.state_dict().items():
             self.average[name].lerp_(value, 1 - decay)
 
-    def averaged(self) -> Network:
-        network = Network(self.network.settings)
-        network.load_state_dict(self.average)
-        return network.to(self.accelerator.device)
+    def _next_member(self) -> None:
+        """Keep what one member has learned and begin again where it began."""
+        self.earlier = {name: self.earlier.get(name, 0) + value for name, value in self.average.items()}
+        self.network.load_state_dict(self.start)
+        self.average = copy_of(self.network)
+        self.optimiser.state.clear()
+
+    def weights(self, done: int) -> dict[str, Tensor]:
+        """After `done` steps: the mean of all members, of each its running average."""
+        members = -(-done // self.length)
+        return {name: (self.earlier.get(name, 0) + value) / members for name, value in self.average.items()}
 
     # --- keeping -----------------------------------------------------------------------------------------
 
-    def _validate(self, step: int) -> None:
+    def _validate(self, done: int) -> None:
         if self.validate is None:
             return
-        scores = self.validate(self.averaged())
+        network = Network(self.network.settings)
+        network.load_state_dict(self.weights(done))
+        scores = self.validate(network.to(self.accelerator.device))
         if scores["selection"] > self.best:
             self.best = scores["selection"]
-            self._save_model(self.run.folder / self.phase.name, {"step": step + 1, **scores})
-        self.run.note(phase=self.phase.name, step=step + 1, **scores)
+            self._save_model(self.run.folder / self.phase.name, done, scores)
+        self.run.note(phase=self.phase.name, step=done, **scores)
 
-    def _save_model(self, folder: Path, result: dict[str, Any]) -> None:
+    def _save_model(self, folder: Path, done: int, scores: dict[str, float]) -> None:
         if self.accelerator.is_main_process:
-            facts = {**self.facts, "trained": {"phase": self.phase.name, "recipe": asdict(self.settings), **result}}
-            save_model(folder, self.network.settings, self.average, facts)
+            trained = {"phase": self.phase.name, "recipe": asdict(self.settings), "step": done, **scores}
+            save_model(folder, self.network.settings, self.weights(done), {**self.facts, "trained": trained})
 
     def _save(self, done: int) -> None:
         if not self.accelerator.is_main_process:
@@ -273,6 +293,8 @@ class PhaseTrainer:
             "done": done,
             "network": self.network.state_dict(),
             "average": self.average,
+            "start": self.start,
+            "earlier": self.earlier,
             "optimiser": self.optimiser.state_dict(),
             "best": self.best,
         }
@@ -283,7 +305,8 @@ class PhaseTrainer:
 
     def _resume(self, state: dict[str, Any]) -> int:
         self.network.load_state_dict(state["network"])
-        self.average = {name: tensor.to(self.accelerator.device) for name, tensor in state["average"].items()}
+        for kept in ("average", "start", "earlier"):
+            setattr(self, kept, {name: tensor.to(self.accelerator.device) for name, tensor in state[kept].items()})
         self.optimiser.load_state_dict(state["optimiser"])
         objective = self.accelerator.unwrap_model(self.objective)
         if objective.reconstruction is not None:
@@ -297,7 +320,7 @@ class PhaseTrainer:
 
         folder = self.run.folder / self.phase.name
         if self.best == -math.inf:
-            self._save_model(folder, {"step": self.total})
+            self._save_model(folder, self.total, {})
         self.accelerator.wait_for_everyone()
         network = Network(self.network.settings)
         network.load_state_dict(load_model(folder).head)

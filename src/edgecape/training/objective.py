@@ -69,16 +69,20 @@ class Objective(nn.Module):
         shots = self.finish(batch.support.flatten(0, 1), network.adapter)
         query = self.finish(batch.query, network.adapter)
         support = network.encode_support(shots.unflatten(0, visible.shape[:2]), visible, batch.prior, batch.coordinates)
-        masked = hidden if phase.graph_loss == "masked" else None
-        output = network.localise(query, support, masked)
-        distance = mean_miss if phase.distance == "saturating" else mean_distance
-        terms = offset_loss(output, batch.target, batch.weight, distance)
+        matched = network.match(query, support)
+        terms: dict[str, Tensor] = {}
         if phase.heatmap_loss_weight:
-            similarity = output.proposals.similarity
+            similarity = phase.heatmap_sharpness * matched.proposals.similarity
             if network.settings.consistency:
                 similarity = claimed(similarity, support.usable)  # what the network goes on with
             heat = similarity_loss(similarity, batch.target, batch.weight)
             terms["similarity"] = phase.heatmap_loss_weight * heat
+        if phase.match_only:
+            return terms
+        masked = hidden if phase.graph_loss == "masked" else None
+        output = network.settle(matched, support, masked)
+        distance = mean_miss if phase.distance == "saturating" else mean_distance
+        terms |= offset_loss(output, batch.target, batch.weight, distance)
         if phase.structure_loss_weight:
             assert output.agreement is not None  # the settings were checked
             expected = mean_distance(output.agreement.expected, batch.target, batch.weight)

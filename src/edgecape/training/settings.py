@@ -20,6 +20,9 @@ class PhaseSettings:
     graph: Literal["none", "fixed", "predicted"]
     bias: Literal["off", "markov", "shortest_path"]
     epochs: int = 100
+    members: int = 1
+    """Train so many times from the same start, each time with other episodes, and average the weights: what is peculiar
+    to one training cancels out."""
     learning_rate: float = 1e-5
     graph_learning_rate: float = 1.0
     """Factor on the learning rate of c and b, the two scalars that let the predicted graph leave the prior."""
@@ -39,6 +42,10 @@ class PhaseSettings:
     """Of the decoder's coordinates: L1 (paper), or one that gives up on what is far off instead of averaging."""
     heatmap_loss_weight: float = 0.0
     """Cross-entropy of the similarity map against the true cell; 0 in the paper."""
+    heatmap_sharpness: float = 1.0
+    """Factor on the similarity in that loss: below 1, only similarities that are further apart satisfy it."""
+    match_only: bool = False
+    """Learn from the similarity map alone: consistency and decoder are not run."""
     self_supervised: float | None = None
     """Share of self-supervised episodes in this phase; None: as in the episode settings."""
     shots: tuple[int, ...] | None = None
@@ -96,8 +103,15 @@ class TrainSettings:
                 raise SettingsError(
                     f"phase '{phase.name}' supervises a predicted graph but its graph is '{phase.graph}'"
                 )
-            if phase.epochs < 1 or phase.learning_rate <= 0:
-                raise SettingsError(f"phase '{phase.name}' needs at least one epoch and a learning rate above 0")
+            if phase.epochs < 1 or phase.members < 1 or phase.learning_rate <= 0:
+                raise SettingsError(f"phase '{phase.name}' needs an epoch, a member and a learning rate above 0")
+            if phase.heatmap_sharpness <= 0:
+                raise SettingsError(f"heatmap_sharpness of phase '{phase.name}' must be above 0")
+            if phase.match_only and (not phase.heatmap_loss_weight or phase.graph_loss != "off"):
+                raise SettingsError(
+                    f"phase '{phase.name}' learns from the similarity map alone: it needs a heatmap_loss_weight "
+                    "and no graph_loss"
+                )
             if phase.structure_loss_weight and not self.network.consistency:
                 raise SettingsError(f"phase '{phase.name}' has a structure loss but the network has no consistency")
             if not 0 <= phase.hidden_share < 1:
@@ -162,13 +176,23 @@ def small() -> TrainSettings:
         ),
         phases=(
             # First the features alone, while the rest does matching.
-            phase("base", name="adapt", freeze=(*localising, "decoder."), epochs=6, shots=(1,), **learns_to_match),
-            phase("base", freeze=("adapter.", *matching), epochs=1, **learns_to_match),
+            phase(
+                "base",
+                name="adapt",
+                freeze=(*localising, "decoder."),
+                epochs=3,
+                members=5,
+                shots=(1,),
+                match_only=True,
+                heatmap_sharpness=0.4,
+                **learns_to_match,
+            ),
+            phase("base", freeze=("adapter.", *matching), epochs=2, **learns_to_match),
             # Every further shot costs the predictor as much as the first.
             phase(
                 "graph",
                 freeze=("adapter.", *localising),
-                epochs=1,
+                epochs=2,
                 shots=(1, 2),
                 graph_learning_rate=10.0,
                 structure_loss_weight=1.0,
@@ -177,7 +201,7 @@ def small() -> TrainSettings:
         ),
         episodes=EpisodeSettings(
             shots=(1, 1, 2, 3, 5),
-            balance="definition",
+            balance="root",
             steps_per_epoch=100,
             most_objects=100,  # plenty, and a third fewer views to cache
             views=3,
@@ -187,12 +211,13 @@ def small() -> TrainSettings:
             augment=strong,
         ),
         initialisation="matching",
+        batch=8,
         optimiser="adamw",
         weight_decay=1e-4,
         epsilon=1e-14,
         clip=1.0,
         average=0.998,
-        validate_every=3,
+        validate_every=15,  # a phase at its end: half of the members are no model
         validation_episodes=4,
     )
 
