@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import pytest
 import torch
 
 from edgecape.calibration import FEATURES, Calibration, fit, score_features
+from edgecape.errors import WeightsError
 from edgecape.model.network import Output
 from edgecape.model.pose_graph import PoseGraph
 from edgecape.model.proposals import locate
@@ -60,6 +62,19 @@ def test_it_survives_being_saved():
     calibration = fit(features, torch.rand(200) < 0.5)
     again = Calibration.from_dict(calibration.to_dict())
     assert torch.equal(calibration.probability(features), again.probability(features))
+
+
+def test_scores_fitted_by_another_version_are_refused():
+    older = fit(torch.randn(50, len(FEATURES) - 1), torch.rand(50) < 0.5).to_dict()
+    with pytest.raises(WeightsError, match=f"another version of edgecape: to {len(FEATURES) - 1} signs"):
+        Calibration.from_dict(older)
+
+
+def test_a_keypoint_where_the_mass_is_scores_higher():
+    here = output(20.0)
+    there = here._replace(coordinates=1 - here.coordinates)
+    near = FEATURES.index("near")
+    assert (score_features(here)[..., near] > score_features(there)[..., near]).float().mean() > 0.8
 
 
 def test_scores_of_an_uncalibrated_model_are_the_mass_at_the_peak():

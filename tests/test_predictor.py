@@ -116,6 +116,22 @@ def test_mirror_images_and_several_looks_are_part_of_the_prompt(support: Support
         assert np.array_equal(a.keypoints, b.keypoints)
 
 
+def test_names_that_say_left_and_right_are_understood(support: Support, photos, tmp_path: Path):
+    model = estimator(consistency=True, mirror=True)
+    assert support.names is not None and support.names[:2] == ("foot left", "foot right")
+
+    def poses(names: tuple[str, ...] | None, saved: bool = False) -> np.ndarray:
+        prompt = model.prompt(Support(support.image, support.keypoints, support.skeleton, names=names))
+        if saved:
+            prompt.save(tmp_path / "named.prompt")
+            prompt = Prompt.load(tmp_path / "named.prompt")
+        return np.stack([pose.keypoints for pose in model.predict(prompt, photos)])
+
+    assert np.array_equal(poses(None), poses(tuple(f"part {k}" for k in range(7))))
+    assert not np.array_equal(poses(None), poses(support.names))
+    assert np.array_equal(poses(support.names), poses(support.names, saved=True))
+
+
 def test_a_keypoint_that_a_close_look_misses_comes_from_the_others(support: Support):
     """Close to the edge of the frame, outside a crop of half the size."""
     model = estimator(consistency=True, looks=(1.0, 0.5))

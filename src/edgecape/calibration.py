@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from edgecape.errors import WeightsError
 from edgecape.model.network import Output
-from edgecape.model.proposals import peak_window
+from edgecape.model.proposals import mass_near, peak_window
 
 RIGHT_WITHIN = 0.1  # of the box's longer side
 FEATURES = (
@@ -25,12 +26,14 @@ FEATURES = (
     "likelihood",
     "spread",
     "distortion",
+    "near",
 )
 
 
 def score_features(output: Output) -> Tensor:
     """(B, K, F): how high, sharp and alone the peak of the similarity is, whether other keypoints claim the same
-    place, how far the decoder and the neighbours agree with it, and how well the pose as a whole fits the supports."""
+    place, how far the decoder and the neighbours agree with it, how well the pose as a whole fits the supports, and how
+    likely the keypoint is near where it is said to be when all of that is taken together."""
     similarity, expected, peak = output.proposals
     h, w = similarity.shape[-2:]
     logits = similarity.flatten(2)  # (B, K, hw)
@@ -51,7 +54,9 @@ def score_features(output: Output) -> Tensor:
     levels = torch.stack((entropy, height, second), dim=-1)
     whole = moved.new_zeros(len(moved), 3) if output.agreement is None else output.agreement.fit
     whole = whole[:, None].expand(*moved.shape, -1)
-    return torch.cat((shares[..., :1], levels, shares[..., 1:], (distances + 1e-3).log(), whole), dim=-1)
+    likely = mass if output.agreement is None else output.agreement.mass.flatten(2)
+    near = torch.logit(mass_near(likely.unflatten(-1, (h, w)), final), eps=1e-4)[..., None]
+    return torch.cat((shares[..., :1], levels, shares[..., 1:], (distances + 1e-3).log(), whole, near), dim=-1)
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,12 @@ class Calibration:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Calibration:
+        if len(values["mean"]) != len(FEATURES):
+            raise WeightsError(
+                "this model's scores were fitted by another version of edgecape: to "
+                f"{len(values['mean'])} signs of a keypoint being right, where this one has {len(FEATURES)}; "
+                "use that version, or fit them again (tools/release.py)"
+            )
         return cls(tuple(values["mean"]), tuple(values["deviation"]), tuple(values["weights"]), float(values["bias"]))
 
 

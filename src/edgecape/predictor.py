@@ -17,9 +17,10 @@ from edgecape.calibration import Calibration
 from edgecape.errors import AnnotationError, EdgeCapeError, WeightsError
 from edgecape.images import RGB, load_image
 from edgecape.model.backbone import Backbone, normalise_pixels
-from edgecape.model.mirror import Shots, encode_aspects, localise_best
+from edgecape.model.mirror import Aspects, Shots, encode_aspects, localise_best
 from edgecape.model.network import Network, SupportEncoding
 from edgecape.model.pose_graph import PoseGraph
+from edgecape.symmetry import mirrored_order, pairs_of
 from edgecape.types import Box, Pose, Prompt, Support, as_box
 from edgecape.weights.backbone import fingerprint, load_backbone
 from edgecape.weights.store import load_model, save_model
@@ -143,7 +144,8 @@ class EdgeCape:
             flipped = [frame[:, ::-1] for frame in frames]
             mirrored = self._shots(flipped, geometry.apply(geometry.mirror_transform(self.size), np.stack(pixels)))
         shown = torch.from_numpy(visible).to(self.device)[None]
-        first, *others = encode_aspects(self.network, given, mirrored, shown, prior.to(self.device)[None])
+        aspects = encode_aspects(self.network, given, mirrored, shown, prior.to(self.device)[None])
+        first, other = aspects.given, aspects.mirrored
         return Prompt(
             tokens=_numpy(first.tokens),
             prior=_numpy(first.graph.prior),
@@ -154,8 +156,8 @@ class EdgeCape:
             names=names,
             shots=len(shots),
             model=self.fingerprint,
-            mirror_tokens=_numpy(others[0].tokens) if others else None,
-            mirror_places=_numpy(others[0].places) if others else None,
+            mirror_tokens=None if other is None else _numpy(other.tokens),
+            mirror_places=None if other is None else _numpy(other.places),
         )
 
     def _shots(self, frames: list[RGB], pixels: geometry.Points) -> Shots:
@@ -248,17 +250,14 @@ class EdgeCape:
         return _Crop(geometry.warp(image, transform, self.size, antialias=True), transform, box)
 
     @torch.inference_mode()
-    def _locate(
-        self, prompt: Prompt, aspects: tuple[SupportEncoding, ...], crops: list[_Crop], batch: int
-    ) -> Iterator[Pose]:
+    def _locate(self, prompt: Prompt, aspects: Aspects, crops: list[_Crop], batch: int) -> Iterator[Pose]:
         for start in range(0, len(crops), batch):
             part = crops[start : start + batch]
             frames = [crop.frame for crop in part]
             features, mirrored = self._features(frames), None
             if self.network.settings.mirror_query:
                 mirrored = self._features([np.flip(frame, axis=1) for frame in frames])
-            several = tuple(aspect.expand(len(part)) for aspect in aspects)
-            output = localise_best(self.network, features, several, mirrored)
+            output = localise_best(self.network, features, aspects.expand(len(part)), mirrored)
             scores = self.scores(output).cpu().numpy()
             final, peaks = output.coordinates[-1].cpu().numpy(), output.proposals.peak.cpu().numpy()
             for index, crop in enumerate(part):
@@ -297,7 +296,7 @@ class EdgeCape:
         pixels = coordinates.astype(np.float64) * (self.size[1], self.size[0])
         return geometry.apply(geometry.inverse(crop.transform), pixels).astype(np.float32)
 
-    def _aspects(self, prompt: Prompt) -> tuple[SupportEncoding, ...]:
+    def _aspects(self, prompt: Prompt) -> Aspects:
         def tensor(array: NDArray[np.float32]) -> torch.Tensor:
             return torch.from_numpy(array).to(self.device)[None]
 
@@ -305,8 +304,11 @@ class EdgeCape:
         found = PoseGraph(tensor(prompt.prior), tensor(prompt.weights), tensor(prompt.graph))
         given = SupportEncoding(tensor(prompt.tokens), usable, found, tensor(prompt.places))
         if prompt.mirror_tokens is None or prompt.mirror_places is None:
-            return (given,)
-        return given, given._replace(tokens=tensor(prompt.mirror_tokens), places=tensor(prompt.mirror_places))
+            return Aspects(given)
+        mirrored = given._replace(tokens=tensor(prompt.mirror_tokens), places=tensor(prompt.mirror_places))
+        pairs = pairs_of(prompt.names)
+        order = torch.tensor(mirrored_order(len(prompt), pairs), device=self.device) if pairs else None
+        return Aspects(given, mirrored, order)
 
 
 class _Crop:

@@ -36,6 +36,22 @@ def test_content(tmp_path: Path) -> None:
     assert dataset.notes == ()
 
 
+@pytest.mark.parametrize(
+    ("changes", "pairs"),
+    [
+        ({}, ()),
+        ({"keypoints": ["tail", "right_ear", "left_ear"]}, ((1, 2),)),  # their names tell
+        ({"keypoints": ["tail", "right_ear", "left_ear"], "symmetry": []}, ()),  # the file knows better
+        ({"symmetry": [[0, 2]]}, ((0, 2),)),
+    ],
+)
+def test_left_and_right(tmp_path: Path, changes: Content, pairs: tuple[tuple[int, int], ...]) -> None:
+    content = sample()
+    content["categories"][0].update(changes)
+    dog, chair = read_coco(write(tmp_path / "some.json", content), "photos").categories
+    assert (dog.symmetry, chair.symmetry) == (pairs, ())
+
+
 def test_images_as_listed_then_annotations_as_listed(tmp_path: Path) -> None:
     dataset = read_coco(write(tmp_path / "a.json", sample()), "")
     assert [instance.annotation_id for instance in dataset.instances] == [2, 4, 1, 3]

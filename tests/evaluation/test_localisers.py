@@ -21,6 +21,7 @@ from edgecape.evaluation.localisers import (
     with_graph,
 )
 from edgecape.evaluation.protocol import Task
+from edgecape.model.mirror import Shots
 from edgecape.model.network import Network
 from edgecape.model.proposals import cell_centres
 from edgecape.training.initialise import start_from_matching
@@ -113,6 +114,22 @@ def test_variants(graph: str, names: list[str]) -> None:
         torch.testing.assert_close(last, refined(Runner(network))(inputs), rtol=0, atol=0)
         found = [method(inputs)[:, :5] for method in methods.values()]
     assert all(not torch.equal(a, b) for i, a in enumerate(found) for b in found[:i])
+
+
+def test_names_may_be_kept_from_a_network_that_makes_use_of_them() -> None:
+    network = tiny.network(graph="fixed", consistency=True, mirror=True)
+    methods = variants(network)
+    assert list(methods)[1] == "model, not told left and right"
+    unnamed = task(shots=1)
+    flipped = unnamed.coordinates * torch.tensor([-1.0, 1.0]) + torch.tensor([1.0, 0.0])
+    plain = Shots(unnamed.features[None], unnamed.coordinates[None])
+    mirrored = Shots(plain.features.flip(-1), flipped[None])
+    unnamed = unnamed._replace(looks=lambda sizes, mirror: mirrored if mirror else plain)
+    named = unnamed._replace(order=torch.tensor([1, 0, 2, 3, 4, 5]))
+    with torch.inference_mode():
+        secret, told = (methods[name](named) for name in ("model, not told left and right", "model, graph fixed"))
+        torch.testing.assert_close(secret, methods["model, graph fixed"](unnamed), rtol=0, atol=0)
+    assert not torch.equal(secret[:, :5], told[:, :5])
 
 
 def test_copying_is_the_mean_of_the_supports() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -97,7 +98,11 @@ def test_methods_get_what_they_are_promised(tmp_path: Path) -> None:
         return copy_support(task)
 
     evaluate(data, [Episode((7, 9), (8, 10, 11))], {"spy": spy}, store())
-    features, coordinates, visible, prior, query, look, in_a_mirror = seen[0]
+    features, coordinates, visible, prior, query, look, in_a_mirror, order = seen[0]
+    assert order is None  # nobody said which keypoints are left and right
+    paired = replace(data, categories=tuple(replace(one, symmetry=((0, 3),)) for one in data.categories))
+    evaluate(paired, [Episode((7,), (8,))], {"spy": spy}, store())
+    assert seen[1].order.tolist() == [3, 1, 2, 0]
     assert (features.shape, query.shape, features.dtype) == ((2, 3, 16, 16), (3, 3, 16, 16), torch.float32)
     assert coordinates.shape == (2, 4, 2)
     assert visible.tolist() == (data.instances[7].visible & data.instances[9].visible).tolist()

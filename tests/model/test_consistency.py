@@ -7,7 +7,7 @@ import torch
 
 from edgecape import graph
 from edgecape.model.consistency import agree, faces_away, from_neighbours, linear_map
-from edgecape.model.proposals import locate
+from edgecape.model.proposals import densest, locate
 
 
 def peaks(points: torch.Tensor, grid: int = 16, height: float = 12.0) -> torch.Tensor:
@@ -51,7 +51,7 @@ def test_neighbours_outvote_a_stronger_peak_in_the_wrong_place():
     proposals = locate(similarity)
     assert (proposals.peak[0, 4] - truth[4]).norm() > 0.4
     found = agree(proposals, PLACES[None], USABLE, graph.row_normalise(RING))
-    assert (found.peak[0] - truth).norm(dim=-1).max() < 0.03
+    assert (densest(found.mass)[0] - truth).norm(dim=-1).max() < 0.03
     assert (found.expected[0] - truth).norm(dim=-1).max() < 0.06
 
 
@@ -63,7 +63,7 @@ def test_two_keypoints_cannot_claim_one_place():
     proposals = locate(similarity)
     assert (proposals.peak[0] - spots[1]).norm(dim=-1).max() < 0.05
     found = agree(proposals, spots[None], USABLE[:, :2], torch.zeros(1, 2, 2))
-    assert (found.peak[0] - spots).norm(dim=-1).max() < 0.05
+    assert (densest(found.mass)[0] - spots).norm(dim=-1).max() < 0.05
 
 
 def test_a_stiff_object_pulls_a_keypoint_harder_than_a_loose_one():
@@ -77,7 +77,7 @@ def test_a_stiff_object_pulls_a_keypoint_harder_than_a_loose_one():
         similarity = peaks(others)
         similarity[0, 4] = weak
         found.append(agree(locate(similarity), PLACES[None], USABLE, graph.row_normalise(RING)))
-    stiff, loose = (one.peak[0, 4] for one in found)
+    stiff, loose = (densest(one.mass)[0, 4] for one in found)
     assert (stiff - PLACES[4]).norm() < 0.06 and (loose - spot).norm() < 0.06
     assert found[0].fit[0, 1] < found[1].fit[0, 1]  # and it knows
 
@@ -126,7 +126,7 @@ def test_what_cannot_be_used_is_not_listened_to():
     one, other = truth.clone(), truth.clone()
     other[3] = torch.tensor([0.05, 0.9])
     first, second = (agree(locate(peaks(points)), PLACES[None], usable, A) for points in (one, other))
-    torch.testing.assert_close(first.peak[usable], second.peak[usable], atol=1e-4, rtol=0)
+    torch.testing.assert_close(densest(first.mass)[usable], densest(second.mass)[usable], atol=1e-4, rtol=0)
 
 
 def test_only_the_graph_learns_from_what_is_expected():
@@ -141,4 +141,4 @@ def test_only_the_graph_learns_from_what_is_expected():
 def test_few_keypoints_are_fine(K):
     places, A = PLACES[None, :K], graph.row_normalise(graph.fully_connected(K))[None]
     found = agree(locate(peaks(PLACES[:K])), places, USABLE[:, :K], A)
-    assert torch.isfinite(found.peak).all() and (found.peak - places).norm(dim=-1).max() < 0.05
+    assert (densest(found.mass) - places).norm(dim=-1).max() < 0.05

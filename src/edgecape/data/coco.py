@@ -21,6 +21,7 @@ from edgecape.errors import DataError
 from edgecape.files import read_json
 from edgecape.geometry import clip_box
 from edgecape.images import image_size
+from edgecape.symmetry import Pairs, pairs_of
 from edgecape.types import Box
 
 Entry = dict[str, Any]
@@ -245,8 +246,11 @@ def read_categories(file: CocoFile, edge_base: EdgeBase) -> tuple[list[Category]
     return categories, notes + _base_notes(skeletons, decisions, ours and stated == "auto")
 
 
-def _symmetry(category: Entry, K: int, base: int, path: Path) -> tuple[tuple[int, int], ...]:
-    """Pairs of left and right keypoints, if the category declares them; counted like its edges."""
+def _symmetry(category: Entry, K: int, base: int, path: Path) -> Pairs:
+    """Pairs of left and right keypoints: those the category declares, counted like its edges; else by their names."""
+    if "symmetry" not in category:
+        names = category.get("keypoints") or ()
+        return pairs_of([str(name) for name in names]) if len(names) == K else ()
     pairs = tuple((i - base, j - base) for i, j in _pairs(category, "symmetry", path))
     once = {index for pair in pairs for index in pair}
     if len(once) != 2 * len(pairs) or not once <= set(range(K)):

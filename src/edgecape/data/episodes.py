@@ -20,6 +20,7 @@ from edgecape.data.features import Crop, FeatureStore
 from edgecape.data.views import PLAIN, AugmentSettings, View, inside, make_view
 from edgecape.errors import DataError
 from edgecape.model.consistency import faces_away
+from edgecape.symmetry import mirrored_order
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ class EpisodeSampler:
             ]
         )
         shown = np.stack([instance.visible for instance in instances]) & inside(placed)
-        swapped = mirrored_order(self.dataset.categories[category])
+        swapped = mirrored_order(placed.shape[1], self.dataset.categories[category].symmetry)
         for row, view in enumerate(views):
             if view.mirrored:
                 placed[row], shown[row] = placed[row, swapped], shown[row, swapped]
@@ -246,14 +247,6 @@ class EpisodeSampler:
         """One view of every object in use."""
         instances = [self.dataset.instances[index] for index in np.concatenate(self.members)]
         return [Crop(one.image, self._numbered_view(one, view), self.settings.augment) for one in instances]
-
-
-def mirrored_order(category: Category) -> NDArray[np.int64]:
-    """Which keypoint is seen in the place of each one when the object is mirrored."""
-    order = np.arange(category.K)
-    for left, right in category.symmetry:
-        order[left], order[right] = right, left
-    return order
 
 
 def definition_of(category: Category) -> tuple[object, ...]:

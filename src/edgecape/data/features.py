@@ -80,8 +80,7 @@ class FeatureStore:
         self.backbone, self.fingerprint, self.batch, self.adapter = backbone, fingerprint, batch, adapter
         settings = backbone.settings
         self.size = settings.image_size
-        adapted, layers = settings.adapted, settings.layers
-        cached = f"below the last {adapted} of {backbone.below + adapted}" if adapted else layers
+        cached = f"after block {backbone.below}" if settings.adapted else settings.layers
         self.identity = f"{PIXELS}|{fingerprint}|{cached}|{settings.image_size}"
         self.folder = None if folder is None else Path(folder)
         self.computed = 0  # backbone passes so far, for the curious and for tests

@@ -126,14 +126,15 @@ class Runner:
             assert task.looks is not None
             return Shots(*(x.to(device) for x in task.looks(settings.looks, mirror)))
 
-        encoded = encode_aspects(
+        aspects = encode_aspects(
             network,
             look(mirror=False),
             look(mirror=True) if settings.mirror else None,
             task.visible.to(device)[None, None],
             task.prior.to(device)[None],
-        )
-        aspects = tuple(one.expand(len(task.query)) for one in encoded)
+        ).expand(len(task.query))
+        if task.order is not None:
+            aspects = aspects._replace(order=task.order.to(device))
         if task.query is not self._query:
             mirrored = None
             if settings.mirror_query:
@@ -166,7 +167,10 @@ def with_graph(network: Network, graph: Graph) -> Network:
 
 def variants(network: Network) -> dict[str, Localiser]:
     """The network's proposals, and its coordinates with no graph, the prior, and the predicted graph, as far as it was
-    trained with them."""
+    trained with them; and, if it makes use of them, without the names of the keypoints."""
     able, runner = GRAPHS[: GRAPHS.index(network.settings.graph) + 1], Runner(network)
-    graphs = {f"model, graph {graph}": refined(runner, with_graph(network, graph)) for graph in able}
-    return {"model, proposals": proposals(runner), **graphs}
+    rows = {"model, proposals": proposals(runner)}
+    if network.settings.mirror:
+        unnamed = refined(runner)
+        rows["model, not told left and right"] = lambda task: unnamed(task._replace(order=None))
+    return rows | {f"model, graph {graph}": refined(runner, with_graph(network, graph)) for graph in able}

@@ -23,6 +23,7 @@ from edgecape.evaluation.metrics import Floats
 from edgecape.evaluation.result import Result
 from edgecape.geometry import apply, crop_transform, inverse
 from edgecape.model.mirror import Shots
+from edgecape.symmetry import mirrored_order
 
 if TYPE_CHECKING:
     from accelerate import PartialState
@@ -38,6 +39,7 @@ class Task(NamedTuple):
     query: Tensor  # (Q, C, h, w), features
     looks: Looks | None = None  # for methods that want to see more of the supports
     mirrored: Callable[[], Tensor] | None = None  # (Q, C, h, w), the queries as a mirror shows them
+    order: Tensor | None = None  # (K,): which keypoint a mirror shows in the place of each one; None: nobody knows
 
 
 Looks = Callable[[tuple[float, ...], bool], Shots]
@@ -151,6 +153,7 @@ def _run(
         features[episode.queries],
         cache(partial(features.look, episode.supports)),  # several methods may ask
         cache(lambda: features.look(episode.queries, (1.0,), True).features[0]),
+        torch.tensor(mirrored_order(category.K, category.symmetry)) if category.symmetry else None,
     )
     frame = np.array(features.size[::-1])  # (width, height)
     to_photo = [inverse(features.crops[query.index].view.transform) for query in queries]

@@ -21,11 +21,12 @@ ROUNDS = 2
 SHARPNESS = 1.5  # similarity is trained to be right cell by cell; to agree it has to take sides
 SPREAD = (0.08, 0.25)  # of the frame: least and most that keypoints are taken to be off their expected places
 STIFFNESS = 0.005  # how much evidence it takes to believe in a turned or scaled object
+DOUBT = 0.3  # how much the evidence counts when the places where a keypoint may be are weighed against each other
 
 
 class Agreement(NamedTuple):
     expected: Tensor  # (B, K, 2), where the neighbours expect a keypoint
-    peak: Tensor  # (B, K, 2), where it is found when they are listened to
+    mass: Tensor  # (B, K, h, w), how likely it is in each cell when they are listened to; sums to 1
     fit: Tensor  # (B, 3), how well query and support fit: likelihood, log of the spread, distortion by M
 
 
@@ -57,7 +58,8 @@ def agree(proposals: Proposals, places: Tensor, usable: Tensor, A_norm: Tensor) 
     linear, _, _ = linear_map(places, peak, confidence)
     distortion = (linear - torch.eye(2, device=linear.device)).flatten(1).norm(dim=-1)
     likelihood = _mean(now.amax(dim=-1), usable.to(now.dtype))
-    return Agreement(expected, peak, torch.stack((likelihood, spread.log(), distortion), dim=-1))
+    mass = (DOUBT * now).softmax(dim=-1).unflatten(-1, (h, w))
+    return Agreement(expected, mass, torch.stack((likelihood, spread.log(), distortion), dim=-1))
 
 
 def _mean(values: Tensor, weight: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from edgecape.model.decoder import GraphDecoder
 from edgecape.model.encoder import Encoder
 from edgecape.model.pose_graph import PoseGraph, PoseGraphPredictor, pose_graph
 from edgecape.model.positions import sine_of_coordinates, sine_of_grid
-from edgecape.model.proposals import ProposalGenerator, Proposals, cell_centres
+from edgecape.model.proposals import ProposalGenerator, Proposals, cell_centres, densest
 from edgecape.model.settings import NetworkSettings
 from edgecape.model.tokens import mean_over_shots, pool, pooling_from_coordinates, pooling_from_maps
 
@@ -170,12 +170,20 @@ class Network(nn.Module):
 
     def settle(self, matched: Matched, support: SupportEncoding, hidden: Tensor | None = None) -> Output:
         """Consistency, if the settings want it, and decoder."""
+        agreement = self.agree(matched, support) if self.settings.consistency else None
+        return self.decode(matched, support, agreement, hidden)
+
+    def agree(self, matched: Matched, support: SupportEncoding) -> Agreement:
+        """What the keypoints make of each other's places."""
+        return agree(matched.proposals, support.places, support.usable, support.graph.normalised)
+
+    def decode(
+        self, matched: Matched, support: SupportEncoding, agreement: Agreement | None, hidden: Tensor | None = None
+    ) -> Output:
+        """The decoder, from where the keypoints agree to be, or from the proposals."""
         image, keypoints, proposals = matched
         position = self.position(proposals.similarity)
-        start, agreement = proposals.peak, None
-        if self.settings.consistency:
-            agreement = agree(proposals, support.places, support.usable, support.graph.normalised)
-            start = agreement.peak
+        start = proposals.peak if agreement is None else densest(agreement.mass)
         decoded = self.decoder(keypoints, image, position, start, support.usable, support.graph)
         reconstruction = None
         if hidden is not None:

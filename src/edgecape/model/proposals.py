@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 DIRECT = 10.0  # weight at the start of the cosine of what enters the encoder
+NEAR = (0.1, 0.05)  # of the frame: how far about it a place is supported when it is chosen, and when it is refined
 
 
 class Proposals(NamedTuple):
@@ -37,6 +38,28 @@ def locate(similarity: Tensor) -> Proposals:
     local = mass * peak_window(mass, h, w)
     local = local / (local.sum(dim=-1, keepdim=True) + 1e-10)
     return Proposals(similarity, mass @ centres, local @ centres)
+
+
+def mass_near(mass: Tensor, places: Tensor) -> Tensor:
+    """How much of the mass (B, K, h, w) is near places (B, K, 2): (B, K)."""
+    centres = cell_centres(mass.shape[-2], mass.shape[-1], mass.device).to(mass.dtype)
+    away = (centres - places[:, :, None]).square().sum(dim=-1)
+    return (mass.flatten(2) * torch.exp(-away / (2 * NEAR[0] ** 2))).sum(dim=-1)
+
+
+def densest(mass: Tensor) -> Tensor:
+    """Where most of the mass (B, K, h, w) is *near*, (B, K, 2): a keypoint that may be in one of three cells side by
+    side is there rather than in a single cell elsewhere that is a little more likely than each of them."""
+    h, w = mass.shape[-2:]
+    mass = mass.flatten(2)
+    centres = cell_centres(h, w, mass.device).to(mass.dtype)
+    apart = (centres[:, None] - centres).square().sum(dim=-1)  # (hw, hw)
+    place = centres[(mass @ torch.exp(-apart / (2 * NEAR[0] ** 2))).argmax(dim=-1)]
+    for _ in range(4):  # mean shift
+        away = (centres - place[:, :, None]).square().sum(dim=-1)
+        near = mass * torch.exp(-away / (2 * NEAR[1] ** 2))
+        place = near @ centres / (near.sum(dim=-1, keepdim=True) + 1e-12)
+    return place
 
 
 class ProposalGenerator(nn.Module):

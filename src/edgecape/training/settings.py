@@ -163,7 +163,7 @@ def small() -> TrainSettings:
 
     return TrainSettings(
         network=NetworkSettings(
-            channels=768,
+            channels=1152,
             dropout=0.0,  # without it a step takes half the time, and so few steps do not overfit
             centred=True,
             layout=True,
@@ -172,7 +172,7 @@ def small() -> TrainSettings:
             mirror_query=True,
             looks=(1.0, 0.85, 1.18),
             direct_match=True,
-            backbone=BackboneSettings(layers=(8, 10), adapted=3),
+            backbone=BackboneSettings(layers=(8, 10, 12), adapted=5),
         ),
         phases=(
             # First the features alone, while the rest does matching.
@@ -181,7 +181,7 @@ def small() -> TrainSettings:
                 name="adapt",
                 freeze=(*localising, "decoder."),
                 epochs=3,
-                members=5,
+                members=3,
                 shots=(1,),
                 match_only=True,
                 heatmap_sharpness=0.4,
