@@ -70,7 +70,7 @@ class Support:
 
     image: path, PIL image or RGB uint8 array. keypoints: (K, 2) pixels. skeleton: 0-based edges; None means no prior
     knowledge (fully connected). visible: a bool per keypoint, False where it cannot be seen in this photo. box:
-    (x, y, w, h) of the object, the whole image if None. names: one per keypoint.
+    (x, y, w, h) of the object, the whole image if None. names: one per keypoint; left and right are understood.
     """
 
     image: Any

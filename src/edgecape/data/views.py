@@ -42,7 +42,7 @@ class AugmentSettings:
     occlusion_probability: float = 0.3
     """A patch of one colour over part of the frame."""
     flip_probability: float = 0.0
-    """Mirror a view and swap its left and right keypoints; only for categories that declare their symmetry."""
+    """Mirror a view and swap its left and right keypoints; only for categories whose symmetry is known."""
 
 
 PLAIN = AugmentSettings(scale=0.0, rotation=0.0, rotation_probability=0.0)
