@@ -236,3 +236,12 @@ def test_enlarging_is_not_smoothed():
     transform = geometry.crop_transform((10, 10, 30, 30))
     plain, smooth = (geometry.warp(image, transform, (224, 224), antialias=value) for value in (False, True))
     assert np.array_equal(plain, smooth)
+
+
+@pytest.mark.parametrize("quarters", [0, 1, 2, 3, -1, 5])
+def test_a_quarter_turn_moves_points_as_numpy_moves_pixels(quarters: int) -> None:
+    frame = np.arange(49).reshape(7, 7)
+    turned = np.rot90(frame, quarters)
+    points = np.array([[0, 0], [6, 0], [2, 5], [3, 3]])
+    moved = geometry.apply(geometry.quarter_turn((7, 7), quarters), points).round().astype(int)
+    assert [turned[y, x] for x, y in moved] == [frame[y, x] for x, y in points]

@@ -116,6 +116,40 @@ def test_mirror_images_and_several_looks_are_part_of_the_prompt(support: Support
         assert np.array_equal(a.keypoints, b.keypoints)
 
 
+def test_turned_supports_are_part_of_the_prompt(support: Support, photos, tmp_path: Path):
+    ours = {"centred": True, "layout": True, "consistency": True, "direct_match": True, "mirror": True}
+    model = estimator(**ours, turned=True, looks=(1.0, 0.85))
+    prompt = model.prompt(support)
+    assert prompt.turned_tokens.shape == (6, *prompt.tokens.shape)
+    x, y = estimator(**ours).prompt(support).places.T  # turned ones are looked at once
+    last = 111 / 112
+    turned = [(y, last - x), (last - x, last - y), (last - y, x)]
+    ways = [way for x, y in turned for way in ((x, y), (last - x, y))]  # each, and what a mirror shows of it
+    for found, expected in zip(prompt.turned_places, ways, strict=True):
+        np.testing.assert_allclose(found.T, expected, atol=1e-5)
+    prompt.save(tmp_path / "lamp.prompt")
+    loaded = Prompt.load(tmp_path / "lamp.prompt")
+    poses = [model.predict(one, photos) for one in (prompt, loaded)]
+    for a, b in zip(*poses, strict=True):
+        assert np.array_equal(a.keypoints, b.keypoints)
+
+
+def test_a_photo_that_lies_on_its_side_gives_the_pose_on_its_side(support: Support, photos, tmp_path: Path):
+    """With a model that has no favourite way up: what is turned and what is not give the same pose."""
+    model = estimator(consistency=True, mirror=True, turned=True)
+    turned = [np.rot90(np.asarray(support.image), quarters) for quarters in range(4)]
+    height, width = np.asarray(support.image).shape[:2]
+    x, y = support.keypoints.T
+    places = [(x, y), (y, width - 1 - x), (width - 1 - x, height - 1 - y), (height - 1 - y, x)]
+    prompts = [
+        model.prompt(Support(image, np.stack(place, axis=1), support.skeleton))
+        for image, place in zip(turned, places, strict=True)
+    ]
+    for quarters, prompt in enumerate(prompts[1:], start=1):
+        # of a support turned by n quarters, 4 − n further quarters look like the first one upright
+        np.testing.assert_allclose(prompt.turned_tokens[2 * (3 - quarters)], prompts[0].tokens, atol=1e-3)
+
+
 def test_names_that_say_left_and_right_are_understood(support: Support, photos, tmp_path: Path):
     model = estimator(consistency=True, mirror=True)
     assert support.names is not None and support.names[:2] == ("foot left", "foot right")

@@ -50,9 +50,15 @@ def crop_transform(
     return transform
 
 
-def mirror_transform(size: tuple[int, int]) -> Matrix:
-    """Frame pixels → the same frame seen in a mirror."""
-    return np.array([[-1.0, 0.0, size[1] - 1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+def mirror_transform(size: tuple[int, int], mirror: bool = True) -> Matrix:
+    """Frame pixels → the same frame seen in a mirror, or as it is."""
+    return np.array([[-1.0, 0.0, size[1] - 1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]) if mirror else np.eye(3)
+
+
+def quarter_turn(size: tuple[int, int], quarters: int) -> Matrix:
+    """Pixels of a square frame → the same frame turned to the left by so many quarters, as `numpy.rot90` does it."""
+    once = np.array([[0.0, 1.0, 0.0], [-1.0, 0.0, size[1] - 1.0], [0.0, 0.0, 1.0]])
+    return np.linalg.matrix_power(once, quarters % 4)
 
 
 def apply(transform: Matrix, points: ArrayLike) -> Points:

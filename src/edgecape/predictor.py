@@ -16,8 +16,8 @@ from edgecape import geometry, graph
 from edgecape.calibration import Calibration
 from edgecape.errors import AnnotationError, EdgeCapeError, WeightsError
 from edgecape.images import RGB, load_image
+from edgecape.model.aspects import Aspects, Shots, Turns, as_many, encode_turns, localise_best
 from edgecape.model.backbone import Backbone, normalise_pixels
-from edgecape.model.mirror import Aspects, Shots, encode_aspects, localise_best
 from edgecape.model.network import Network, SupportEncoding
 from edgecape.model.pose_graph import PoseGraph
 from edgecape.symmetry import mirrored_order, pairs_of
@@ -125,6 +125,7 @@ class EdgeCape:
         """Encode one support, or several of the same keypoints (few-shot), once for all queries."""
         shots = [supports] if isinstance(supports, Support) else list(supports)
         K, names, skeleton = _agree(shots)
+        looks = self.network.settings.looks
         frames, pixels = [], []
         for shot in shots:
             image = load_image(shot.image)
@@ -133,19 +134,24 @@ class EdgeCape:
             _check_inside(
                 geometry.apply(self._transform(box), shot.keypoints) / (self.size[1], self.size[0]), shot, names
             )
-            for look in self.network.settings.looks:
-                transform = self._transform(box, look)
+            for size in looks:
+                transform = self._transform(box, size)
                 frames.append(geometry.warp(image, transform, self.size, antialias=True))
                 pixels.append(geometry.apply(transform, shot.keypoints))
-        visible = np.stack([_visible(shot) for shot in shots for _ in self.network.settings.looks])
+        visible = np.stack([_visible(shot) for shot in shots for _ in looks])
         prior = graph.fully_connected(K) if skeleton is None else graph.adjacency(skeleton, K)
-        given, mirrored = self._shots(frames, np.stack(pixels)), None
-        if self.network.settings.mirror:
-            flipped = [frame[:, ::-1] for frame in frames]
-            mirrored = self._shots(flipped, geometry.apply(geometry.mirror_transform(self.size), np.stack(pixels)))
+
+        def look(mirror: bool, turn: int) -> Shots:
+            """The frames in a mirror, then turned; as `geometry` moves their keypoints."""
+            chosen = slice(None, None, len(looks) if turn else None)
+            way = geometry.quarter_turn(self.size, turn) @ geometry.mirror_transform(self.size, mirror)
+            seen = [np.rot90(frame[:, ::-1] if mirror else frame, turn) for frame in frames[chosen]]
+            shots = self._shots(seen, geometry.apply(way, np.stack(pixels)[chosen]))
+            return as_many(shots, looks) if turn else shots
+
         shown = torch.from_numpy(visible).to(self.device)[None]
-        aspects = encode_aspects(self.network, given, mirrored, shown, prior.to(self.device)[None])
-        first, other = aspects.given, aspects.mirrored
+        (first, other, _), *others = encode_turns(self.network, look, shown, prior.to(self.device)[None])
+        turned = [one for aspects in others for one in aspects[:2] if one is not None]
         return Prompt(
             tokens=_numpy(first.tokens),
             prior=_numpy(first.graph.prior),
@@ -158,6 +164,8 @@ class EdgeCape:
             model=self.fingerprint,
             mirror_tokens=None if other is None else _numpy(other.tokens),
             mirror_places=None if other is None else _numpy(other.places),
+            turned_tokens=np.stack([_numpy(one.tokens) for one in turned]) if turned else None,
+            turned_places=np.stack([_numpy(one.places) for one in turned]) if turned else None,
         )
 
     def _shots(self, frames: list[RGB], pixels: geometry.Points) -> Shots:
@@ -217,11 +225,11 @@ class EdgeCape:
         batch: int,
         errors: str,
     ) -> Iterator[Any]:
-        aspects = self._aspects(prompt)
+        turns = self._turns(prompt)
         while group := list(islice(images, batch)):
             prepared = [self._prepare(image, next(boxes, None) if boxes else None, errors) for image in group]
             crops = [crop for item in prepared if isinstance(item, list) for crop in item]
-            poses = iter(self._locate(prompt, aspects, crops, batch))
+            poses = iter(self._locate(prompt, turns, crops, batch))
             for item in prepared:
                 if isinstance(item, EdgeCapeError):
                     yield item
@@ -250,14 +258,15 @@ class EdgeCape:
         return _Crop(geometry.warp(image, transform, self.size, antialias=True), transform, box)
 
     @torch.inference_mode()
-    def _locate(self, prompt: Prompt, aspects: Aspects, crops: list[_Crop], batch: int) -> Iterator[Pose]:
+    def _locate(self, prompt: Prompt, turns: Turns, crops: list[_Crop], batch: int) -> Iterator[Pose]:
         for start in range(0, len(crops), batch):
             part = crops[start : start + batch]
             frames = [crop.frame for crop in part]
             features, mirrored = self._features(frames), None
             if self.network.settings.mirror_query:
                 mirrored = self._features([np.flip(frame, axis=1) for frame in frames])
-            output = localise_best(self.network, features, aspects.expand(len(part)), mirrored)
+            several = tuple(aspects.expand(len(part)) for aspects in turns)
+            output = localise_best(self.network, features, several, mirrored)
             scores = self.scores(output).cpu().numpy()
             final, peaks = output.coordinates[-1].cpu().numpy(), output.proposals.peak.cpu().numpy()
             for index, crop in enumerate(part):
@@ -296,7 +305,7 @@ class EdgeCape:
         pixels = coordinates.astype(np.float64) * (self.size[1], self.size[0])
         return geometry.apply(geometry.inverse(crop.transform), pixels).astype(np.float32)
 
-    def _aspects(self, prompt: Prompt) -> Aspects:
+    def _turns(self, prompt: Prompt) -> Turns:
         def tensor(array: NDArray[np.float32]) -> torch.Tensor:
             return torch.from_numpy(array).to(self.device)[None]
 
@@ -304,11 +313,14 @@ class EdgeCape:
         found = PoseGraph(tensor(prompt.prior), tensor(prompt.weights), tensor(prompt.graph))
         given = SupportEncoding(tensor(prompt.tokens), usable, found, tensor(prompt.places))
         if prompt.mirror_tokens is None or prompt.mirror_places is None:
-            return Aspects(given)
-        mirrored = given._replace(tokens=tensor(prompt.mirror_tokens), places=tensor(prompt.mirror_places))
+            return (Aspects(given),)
         pairs = pairs_of(prompt.names)
         order = torch.tensor(mirrored_order(len(prompt), pairs), device=self.device) if pairs else None
-        return Aspects(given, mirrored, order)
+        tokens, places = [prompt.tokens, prompt.mirror_tokens], [prompt.places, prompt.mirror_places]
+        if prompt.turned_tokens is not None and prompt.turned_places is not None:
+            tokens, places = [*tokens, *prompt.turned_tokens], [*places, *prompt.turned_places]
+        seen = [given._replace(tokens=tensor(t), places=tensor(p)) for t, p in zip(tokens, places, strict=True)]
+        return tuple(Aspects(one, other, order) for one, other in zip(seen[::2], seen[1::2], strict=True))
 
 
 class _Crop:

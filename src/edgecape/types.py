@@ -152,6 +152,10 @@ class Prompt:
     """(K, d): what each keypoint looks like in a mirror, for models that ask."""
     mirror_places: NDArray[np.float32] | None = None
     """(K, 2): where it is there."""
+    turned_tokens: NDArray[np.float32] | None = None
+    """(6, K, d): what it looks like after one, two and three quarter turns, each also in a mirror."""
+    turned_places: NDArray[np.float32] | None = None
+    """(6, K, 2): where it is there."""
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -175,15 +179,19 @@ class Prompt:
             with safe_open(path, framework="numpy") as file:
                 facts = json.loads((file.metadata() or {})["edgecape_prompt"])
                 stored = set(file.keys())
-                wanted = [name for name in PROMPT_SHAPES if name in stored or not name.startswith("mirror_")]
+                wanted = [
+                    name for name in PROMPT_SHAPES if name in stored or not name.startswith(("mirror_", "turned_"))
+                ]
                 arrays = {name: file.get_tensor(name).astype(np.float32, casting="same_kind") for name in wanted}
             K, d = arrays["tokens"].shape
             shapes = {name: array.shape for name, array in arrays.items()}
-            sizes = {"K": K, "d": d, "2": 2}
+            sizes = {"K": K, "d": d, "2": 2, "6": 6}
             if not K or any(shape != tuple(sizes[n] for n in PROMPT_SHAPES[name]) for name, shape in shapes.items()):
                 raise ValueError(f"its arrays are {list(shapes.values())}")
             if ("mirror_tokens" in arrays) != ("mirror_places" in arrays):
                 raise ValueError("one of its two arrays of the mirror image is missing")
+            if ("turned_tokens" in arrays) != ("turned_places" in arrays):
+                raise ValueError("one of its two arrays of the turned supports is missing")
             if not all(np.isfinite(array).all() for array in arrays.values()):
                 raise ValueError("its arrays hold values that are not numbers")
             skeleton, names = facts["skeleton"], facts["names"]
@@ -210,4 +218,6 @@ PROMPT_SHAPES = {
     "places": "K2",
     "mirror_tokens": "Kd",
     "mirror_places": "K2",
+    "turned_tokens": "6Kd",
+    "turned_places": "6K2",
 }

@@ -21,7 +21,7 @@ from edgecape.evaluation.localisers import (
     with_graph,
 )
 from edgecape.evaluation.protocol import Task
-from edgecape.model.mirror import Shots
+from edgecape.model.aspects import Shots
 from edgecape.model.network import Network
 from edgecape.model.proposals import cell_centres
 from edgecape.training.initialise import start_from_matching
@@ -124,7 +124,7 @@ def test_names_may_be_kept_from_a_network_that_makes_use_of_them() -> None:
     flipped = unnamed.coordinates * torch.tensor([-1.0, 1.0]) + torch.tensor([1.0, 0.0])
     plain = Shots(unnamed.features[None], unnamed.coordinates[None])
     mirrored = Shots(plain.features.flip(-1), flipped[None])
-    unnamed = unnamed._replace(looks=lambda sizes, mirror: mirrored if mirror else plain)
+    unnamed = unnamed._replace(looks=lambda sizes, mirror, turn: mirrored if mirror else plain)
     named = unnamed._replace(order=torch.tensor([1, 0, 2, 3, 4, 5]))
     with torch.inference_mode():
         secret, told = (methods[name](named) for name in ("model, not told left and right", "model, graph fixed"))

@@ -117,6 +117,9 @@ def test_methods_get_what_they_are_promised(tmp_path: Path) -> None:
     assert look((1.0,), True) is mirrored  # computed once for all methods of an episode
     flipped = in_a_mirror()
     assert flipped.shape == query.shape and not torch.equal(flipped, query) and in_a_mirror() is flipped
+    on_its_side = look((1.0,), True, 1)  # first the mirror, then the turn
+    x, y = mirrored.coordinates[0].unbind(-1)
+    np.testing.assert_allclose(on_its_side.coordinates[0], torch.stack((y, 63 / 64 - x), dim=-1), atol=1e-6)
     closer = look((1.0, 0.5), False)  # supports one after the other, each at both sizes
     assert torch.equal(closer.features[0, ::2], features)
     np.testing.assert_allclose(closer.coordinates[0, 1::2] - 0.5, 2 * (coordinates - 0.5), atol=1e-6)

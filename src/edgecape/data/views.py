@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgecape.geometry import Matrix, apply, crop_transform, mirror_transform, warp
+from edgecape.geometry import Matrix, apply, crop_transform, mirror_transform, quarter_turn, warp
 from edgecape.images import RGB
 from edgecape.types import Box
 
@@ -70,6 +70,10 @@ class View:
     def mirror_image(self, size: tuple[int, int]) -> View:
         """The same frame seen in a mirror; keypoints keep their names."""
         return replace(self, transform=mirror_transform(size) @ self.transform)
+
+    def turned(self, size: tuple[int, int], quarters: int) -> View:
+        """The same frame turned to the left by so many quarters."""
+        return replace(self, transform=quarter_turn(size, quarters) @ self.transform)
 
     def key(self, settings: AugmentSettings) -> str:
         """All that the frame depends on besides the photo, for the feature cache."""

@@ -12,8 +12,8 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from edgecape import graph
+from edgecape.model.aspects import Shots, Turns, encode_turns, localise_best
 from edgecape.model.backbone import Backbone
-from edgecape.model.mirror import Shots, encode_aspects, localise_best
 from edgecape.model.network import Network
 from edgecape.model.settings import NetworkSettings
 from edgecape.weights.backbone import backbone_config
@@ -87,13 +87,16 @@ def measure_speed(model: EdgeCape, keypoints: int, repeats: int = 9) -> Iterator
         visible = torch.ones(1, 1, keypoints, dtype=torch.bool, device=model.device)
         prior = graph.fully_connected(keypoints)[None].to(model.device)
         shots = Shots(features[:, None], torch.rand(1, 1, keypoints, 2, device=model.device))
-        mirrored = shots if model.network.settings.mirror else None
         mirrored_query = features if model.network.settings.mirror_query else None
-        aspects = encode_aspects(model.network, shots, mirrored, visible, prior)
+
+        def encode() -> Turns:
+            return encode_turns(model.network, lambda mirror, turn: shots, visible, prior)
+
+        turns = encode()
         tasks: list[tuple[str, Callable[[], object]]] = [
             ("backbone, one frame", lambda: model.backbone(pixels, model.network.adapter)),
-            ("support side of the head", lambda: encode_aspects(model.network, shots, mirrored, visible, prior)),
-            ("query side of the head", lambda: localise_best(model.network, features, aspects, mirrored_query)),
+            ("support side of the head", encode),
+            ("query side of the head", lambda: localise_best(model.network, features, turns, mirrored_query)),
         ]
         unit = 0.0
         for name, run in tasks:

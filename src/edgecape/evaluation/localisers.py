@@ -12,8 +12,8 @@ from torch import Tensor
 
 from edgecape.errors import SettingsError
 from edgecape.evaluation.protocol import Localiser, Task
+from edgecape.model.aspects import Shots, as_many, at_turn, best_turn, compare, encode_turns, looks_at, settle_best
 from edgecape.model.backbone import Backbone
-from edgecape.model.mirror import Shots, compare, encode_aspects, settle_best
 from edgecape.model.network import Matched, Network, Output
 from edgecape.model.proposals import cell_centres, locate
 from edgecape.model.tokens import pool, pooling_from_coordinates
@@ -113,6 +113,7 @@ class Runner:
     def __init__(self, network: Network):
         self.network = network.eval()
         self._query: Tensor | None = None
+        self._turn = torch.zeros(0, dtype=torch.long)
         self._matched: list[Matched] = []
 
     def __call__(self, task: Task, network: Network | None = None) -> Output:
@@ -120,28 +121,29 @@ class Runner:
         network = network or self.network
         settings, device = network.settings, network.mask_token.device
 
-        def look(mirror: bool) -> Shots:
-            if settings.looks == (1.0,) and not mirror:
+        def look(mirror: bool, turn: int) -> Shots:
+            if settings.looks == (1.0,) and not mirror and not turn:
                 return Shots(task.features.to(device)[None], task.coordinates.to(device)[None])
             assert task.looks is not None
-            return Shots(*(x.to(device) for x in task.looks(settings.looks, mirror)))
+            shots = Shots(*(x.to(device) for x in task.looks(looks_at(settings.looks, turn), mirror, turn)))
+            return as_many(shots, settings.looks) if turn else shots
 
-        aspects = encode_aspects(
+        encoded = encode_turns(
             network,
-            look(mirror=False),
-            look(mirror=True) if settings.mirror else None,
+            look,
             task.visible.to(device)[None, None],
             task.prior.to(device)[None],
-        ).expand(len(task.query))
-        if task.order is not None:
-            aspects = aspects._replace(order=task.order.to(device))
+            None if task.order is None else task.order.to(device),
+        )
+        turns = tuple(aspects.expand(len(task.query)) for aspects in encoded)
         if task.query is not self._query:
-            mirrored = None
+            query, mirrored = task.query.to(device), None
             if settings.mirror_query:
                 assert task.mirrored is not None
                 mirrored = task.mirrored().to(device)
-            self._query, self._matched = task.query, compare(network, task.query.to(device), aspects, mirrored)
-        return settle_best(network, self._matched, aspects)
+            self._query, self._turn = task.query, best_turn(network, query, turns, mirrored)
+            self._matched = compare(network, query, at_turn(turns, self._turn), mirrored)
+        return settle_best(network, self._matched, at_turn(turns, self._turn))
 
 
 def refined(runner: Runner, network: Network | None = None) -> Localiser:

@@ -22,7 +22,7 @@ from edgecape.evaluation.episodes import Episode, pairs
 from edgecape.evaluation.metrics import Floats
 from edgecape.evaluation.result import Result
 from edgecape.geometry import apply, crop_transform, inverse
-from edgecape.model.mirror import Shots
+from edgecape.model.aspects import Shots
 from edgecape.symmetry import mirrored_order
 
 if TYPE_CHECKING:
@@ -42,8 +42,9 @@ class Task(NamedTuple):
     order: Tensor | None = None  # (K,): which keypoint a mirror shows in the place of each one; None: nobody knows
 
 
-Looks = Callable[[tuple[float, ...], bool], Shots]
-"""Crop sizes relative to the usual one, and whether to look in a mirror → all supports at these sizes."""
+Looks = Callable[[tuple[float, ...], bool, int], Shots]
+"""Crop sizes relative to the usual one, whether to look in a mirror, and at how many quarter turns after that → all
+supports at these sizes."""
 
 
 Localiser = Callable[[Task], Tensor]
@@ -127,12 +128,14 @@ class _Features:
         placed = [view.coordinates(one.keypoints, self.size) for view, one in zip(views, instances, strict=True)]
         return torch.from_numpy(np.stack(placed))
 
-    def look(self, indices: Sequence[int], sizes: tuple[float, ...], mirror: bool) -> Shots:
+    def look(self, indices: Sequence[int], sizes: tuple[float, ...], mirror: bool, turn: int = 0) -> Shots:
         """Objects at several crop sizes."""
         every = [index for index in indices for _ in sizes]
         crops = [plain_crop(self.dataset.instances[index], self.size, size) for index in indices for size in sizes]
         if mirror:
             crops = [replace(crop, view=crop.view.mirror_image(self.size)) for crop in crops]
+        if turn:
+            crops = [replace(crop, view=crop.view.turned(self.size, turn)) for crop in crops]
         return Shots(self.store.get(crops)[None], self.shown(every, [crop.view for crop in crops])[None])
 
 

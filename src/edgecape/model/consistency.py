@@ -98,6 +98,17 @@ def faces_away(places: Tensor, others: Tensor, visible: Tensor) -> Tensor:
     return determinant(linear) < 0
 
 
+def quarters_between(places: Tensor, others: Tensor, visible: Tensor) -> Tensor:
+    """By how many quarter turns, as of `geometry.quarter_turn`, keypoints (B, K, 2) come to lie as they do elsewhere
+    (B, K, 2), or nearly so: (B,), 0 to 3."""
+    weight = visible.to(places.dtype)[..., None]
+    number = weight.sum(dim=1, keepdim=True).clamp(min=1)
+    p, e = ((x - (weight * x).sum(dim=1, keepdim=True) / number) * weight for x in (places, others))
+    along = (p * e).sum(dim=(1, 2))
+    across = (p[..., 0] * e[..., 1] - p[..., 1] * e[..., 0]).sum(dim=1)
+    return torch.round(-torch.atan2(across, along) / (torch.pi / 2)).long() % 4
+
+
 def determinant(matrix: Tensor) -> Tensor:
     """Of (B, 2, 2), written out: exported graphs have no linear algebra."""
     return matrix[:, 0, 0] * matrix[:, 1, 1] - matrix[:, 0, 1] * matrix[:, 1, 0]

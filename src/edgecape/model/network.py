@@ -18,6 +18,8 @@ from edgecape.model.proposals import ProposalGenerator, Proposals, cell_centres,
 from edgecape.model.settings import NetworkSettings
 from edgecape.model.tokens import mean_over_shots, pool, pooling_from_coordinates, pooling_from_maps
 
+GLANCE = 20.0  # similarity of a perfect match at first sight
+
 
 class SupportEncoding(NamedTuple):
     """All the query side needs to know of the support: encode once, use for any number of queries."""
@@ -157,13 +159,21 @@ class Network(nn.Module):
         """query (B, C, h, w) features; hidden (B, K) bool: keypoints to hide in a second decoder pass for L_adj."""
         return self.settle(self.match(query, support), support, hidden)
 
+    def cells(self, query: Tensor) -> Tensor:
+        """What enters the encoder of a query: (B, C, h, w) → (B, width, h, w)."""
+        projected: Tensor = self.image_proj(self.centre_query(query) if self.settings.centred else query)
+        return projected
+
+    def glance(self, cells: Tensor, support: SupportEncoding) -> Tensor:
+        """Similarity (B, K, h, w) of what enters the encoder, without the encoder: of `cells` with the supports."""
+        cosine = torch.einsum("bkd,bdhw->bkhw", F.normalize(support.tokens, dim=-1), F.normalize(cells, dim=1))
+        return GLANCE * cosine
+
     def match(self, query: Tensor, support: SupportEncoding) -> Matched:
         """Encoder and proposals."""
         grid = (query.shape[-2], query.shape[-1])
         position = self.position(query)
-        if self.settings.centred:
-            query = self.centre_query(query)
-        image = self.image_proj(query).flatten(2).transpose(1, 2)  # (B, hw, d)
+        image = self.cells(query).flatten(2).transpose(1, 2)  # (B, hw, d)
         entered = (image, support.tokens)
         image, keypoints = self.encoder(image, position, support.tokens, support.usable)
         return Matched(image, keypoints, self.proposal_generator(image, keypoints, grid, entered))

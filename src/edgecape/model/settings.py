@@ -73,6 +73,8 @@ class NetworkSettings:
     """Ours: a query is compared with the supports and with their mirror images; the better fit counts."""
     mirror_query: bool = False
     """Ours: the query is seen in a mirror as well, and what both views say is averaged; twice the time per query."""
+    turned: bool = False
+    """Ours: supports are also looked at turned by quarters, for objects that lie any way; the best fit counts."""
     looks: tuple[float, ...] = (1.0,)
     """Ours: crop sizes, relative to the usual one, at which each support is looked at; what is seen is averaged."""
     direct_match: bool = False
@@ -90,6 +92,10 @@ class NetworkSettings:
             raise SettingsError("mirror needs consistency, which tells which of the two fits better")
         if self.mirror_query and not self.mirror:
             raise SettingsError("mirror_query needs mirror: a mirrored query is compared with mirrored supports")
+        if self.turned and not self.mirror:
+            raise SettingsError("turned needs mirror: supports are turned with their mirror images")
+        if self.turned and len(set(self.backbone.image_size)) > 1:
+            raise SettingsError(f"turned needs a square frame, not {self.backbone.image_size}")
         if not self.looks or min(self.looks) <= 0:
             raise SettingsError(f"looks is {self.looks}; give one or more crop sizes above 0, 1 is the usual one")
         if not 0 <= self.dropout < 1:

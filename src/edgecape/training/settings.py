@@ -170,6 +170,7 @@ def small() -> TrainSettings:
             consistency=True,
             mirror=True,
             mirror_query=True,
+            turned=True,
             looks=(1.0, 0.85, 1.18),
             direct_match=True,
             backbone=BackboneSettings(layers=(8, 10, 12), adapted=5),

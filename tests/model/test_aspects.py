@@ -1,13 +1,28 @@
-"""Supports and their mirror images."""
+"""Supports, their mirror images, and both turned."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 import torch
 
 from edgecape.errors import SettingsError
-from edgecape.model.mirror import LOPSIDED, Shots, belief, compare, encode_aspects, localise_best, lopsided
+from edgecape.model.aspects import (
+    LOPSIDED,
+    Aspects,
+    Shots,
+    Turns,
+    at_turn,
+    belief,
+    best_turn,
+    compare,
+    encode_turns,
+    localise_best,
+    lopsided,
+)
 from edgecape.model.network import Network
+from edgecape.model.settings import BackboneSettings
 from edgecape.training.initialise import start_from_matching
 
 import tiny
@@ -19,10 +34,35 @@ SHOWN = torch.ones(1, 1, 4, dtype=torch.bool)
 
 
 def mirrored(shots: Shots) -> Shots:
-    """Features that turn with the photo, as a backbone's nearly do."""
+    """Features that move with the photo, as a backbone's nearly do."""
     coordinates = shots.coordinates.clone()
     coordinates[..., 0] = 1 - coordinates[..., 0]
-    return Shots(shots.features.flip(-1), coordinates)
+    return Shots(in_a_mirror(shots.features), coordinates)
+
+
+def in_a_mirror(features: torch.Tensor) -> torch.Tensor:
+    """A turn to the left becomes one to the right, for the channels too (see `turned`)."""
+    return features.flip(-1).roll(-1, dims=-3).flip(-3)
+
+
+def turned(shots: Shots, quarters: int) -> Shots:
+    """To the left. What lies another way also looks another way: the channels change places."""
+    x, y = shots.coordinates.unbind(-1)
+    places = [(x, y), (y, 1 - x), (1 - x, 1 - y), (1 - y, x)][quarters % 4]
+    features = torch.rot90(shots.features, quarters, (-2, -1)).roll(4 * quarters, dims=-3)
+    return Shots(features, torch.stack(places, dim=-1))
+
+
+def encode(network: Network, given: Shots, shown: torch.Tensor, prior: torch.Tensor = PRIOR, order=None) -> Turns:
+    def look(mirror: bool, turn: int) -> Shots:
+        return turned(mirrored(given) if mirror else given, turn)
+
+    return encode_turns(network, look, shown, prior[None], order)
+
+
+def upright(network: Network, given: Shots, shown: torch.Tensor = SHOWN, **options) -> Aspects:
+    (aspects,) = encode(network, given, shown, **options)
+    return aspects
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +86,9 @@ def shots(features: torch.Tensor, places: torch.Tensor) -> Shots:
 @torch.inference_mode()
 def test_a_query_that_faces_the_other_way_is_found_in_the_mirror(matching: Network) -> None:
     given = shots(photo(), PLACES[None])
-    aspects = encode_aspects(matching, given, mirrored(given), SHOWN, PRIOR[None]).expand(2)
-    queries = torch.cat((photo(), photo().flip(-1)))  # the support itself, and its mirror image
-    found = localise_best(matching, queries, aspects)
+    aspects = upright(matching, given).expand(2)
+    queries = torch.cat((photo(), in_a_mirror(photo())))  # the support itself, and its mirror image
+    found = localise_best(matching, queries, (aspects,))
     expected = torch.stack((PLACES, mirrored(given).coordinates[0, 0]))
     assert (found.coordinates[-1] - expected).norm(dim=-1).max() < 0.06
     outputs = [matching.localise(queries, aspect) for aspect in aspects[:2]]
@@ -69,10 +109,10 @@ def test_a_query_that_faces_the_other_way_is_found_in_the_mirror(matching: Netwo
 def test_a_mirror_image_that_fits_no_better_is_not_believed(matching: Network) -> None:
     """A symmetric photo: left and right must not change places."""
     half = photo()
-    symmetric = (half + half.flip(-1)) / 2
+    symmetric = (half + in_a_mirror(half)) / 2
     given = shots(symmetric, PLACES[None])
-    aspects = encode_aspects(matching, given, mirrored(given), SHOWN, PRIOR[None])
-    found = localise_best(matching, symmetric, aspects)
+    aspects = upright(matching, given)
+    found = localise_best(matching, symmetric, (aspects,))
     assert (found.coordinates[-1, 0] - PLACES).norm(dim=-1).max() < 0.06
 
 
@@ -85,11 +125,11 @@ SWAPPED = torch.tensor([1, 0, 2, 3])
 def test_where_left_and_right_are_known_a_mirror_image_is_relabelled(matching: Network) -> None:
     """A query that is the support in a mirror: its left is where the support's right was."""
     given = shots(photo(), PAIR[None])
-    aspects = encode_aspects(matching, given, mirrored(given), SHOWN, PRIOR[None])
-    query = photo().flip(-1)
+    aspects = upright(matching, given)
+    query = in_a_mirror(photo())
     in_mirror = mirrored(given).coordinates[0, 0]
     unaware, aware = (
-        localise_best(matching, query, aspects._replace(order=order)).coordinates[-1, 0] for order in (None, SWAPPED)
+        localise_best(matching, query, (aspects._replace(order=order),)).coordinates[-1, 0] for order in (None, SWAPPED)
     )
     assert (unaware - in_mirror).norm(dim=-1).max() < 0.06
     assert (aware - in_mirror[SWAPPED]).norm(dim=-1).max() < 0.06
@@ -101,9 +141,9 @@ def test_a_mirror_shows_only_whose_partner_is_seen(matching: Network) -> None:
     photo alone."""
     given = shots(photo(), PAIR[None])
     shown = torch.tensor([[[True, False, True, True]]])
-    aspects = encode_aspects(matching, given, mirrored(given), shown, PRIOR[None])._replace(order=SWAPPED)
-    query = photo().flip(-1)
-    plain, found = matching.localise(query, aspects.given), localise_best(matching, query, aspects)
+    aspects = upright(matching, given, shown, order=SWAPPED)
+    query = in_a_mirror(photo())
+    plain, found = matching.localise(query, aspects.given), localise_best(matching, query, (aspects,))
     assert torch.equal(found.agreement.mass[0, 0], plain.agreement.mass[0, 0])
     assert torch.equal(found.proposals.similarity[0, 0], plain.proposals.similarity[0, 0])
     assert not torch.equal(found.agreement.mass[0, 2], plain.agreement.mass[0, 2])
@@ -123,8 +163,8 @@ def test_who_is_left_and_who_is_right_does_not_depend_on_the_numbering(matching:
         (given.coordinates[:, :, turn], PRIOR[turn][:, turn], renumbered),
     ):
         some = Shots(given.features, places)
-        aspects = encode_aspects(matching, some, mirrored(some), SHOWN, prior[None])._replace(order=order)
-        results.append(localise_best(matching, query, aspects, query.flip(-1)).coordinates[-1, 0])
+        aspects = upright(matching, some, prior=prior, order=order)
+        results.append(localise_best(matching, query, (aspects,), in_a_mirror(query)).coordinates[-1, 0])
     torch.testing.assert_close(results[0][turn], results[1], atol=1e-4, rtol=0)
 
 
@@ -144,12 +184,12 @@ def test_keypoints_that_lie_symmetrically_are_not_looked_for_in_a_mirror(matchin
     """Even if the mirror image fits perfectly and the support does not; unless left and right are known."""
     pair = (torch.tensor([[2, 3], [9, 3], [2, 8], [9, 8]]) + 0.5) / GRID
     given = shots(photo(), pair[None])
-    aspects = encode_aspects(matching, given, mirrored(given), SHOWN, PRIOR[None])
-    query = photo().flip(-1)
+    aspects = upright(matching, given)
+    query = in_a_mirror(photo())
     plain = matching.localise(query, aspects.given)
-    assert torch.equal(localise_best(matching, query, aspects).coordinates, plain.coordinates)
+    assert torch.equal(localise_best(matching, query, (aspects,)).coordinates, plain.coordinates)
     known = aspects._replace(order=torch.tensor([1, 0, 3, 2]))
-    assert (localise_best(matching, query, known).coordinates[-1, 0] - pair).norm(dim=-1).max() < 0.06
+    assert (localise_best(matching, query, (known,)).coordinates[-1, 0] - pair).norm(dim=-1).max() < 0.06
 
 
 @torch.inference_mode()
@@ -158,8 +198,8 @@ def test_supports_are_turned_to_face_the_way_of_the_first(matching: Network) -> 
     other = mirrored(one)
     pair = Shots(*(torch.cat(both, dim=1) for both in zip(one, other, strict=True)))
     shown = SHOWN.expand(-1, 2, -1)
-    alone = encode_aspects(matching, one, other, SHOWN, PRIOR[None])
-    together = encode_aspects(matching, pair, mirrored(pair), shown, PRIOR[None])
+    alone = upright(matching, one)
+    together = upright(matching, pair, shown)
     for a, b in zip(alone[:2], together[:2], strict=True):
         torch.testing.assert_close(a.tokens, b.tokens, atol=1e-4, rtol=0)
         torch.testing.assert_close(a.places, b.places)
@@ -170,13 +210,13 @@ def test_supports_are_turned_to_face_the_way_of_the_first(matching: Network) -> 
 def test_a_query_seen_twice(matching: Network) -> None:
     """The mirrored view has its say, at its place, and corrects what the other one misses."""
     given = shots(photo(), PLACES[None])
-    aspects = encode_aspects(matching, given, mirrored(given), SHOWN, PRIOR[None])
+    aspects = upright(matching, given)
     lost = photo(3)[:1]  # a view that shows something else
     alone = compare(matching, lost, aspects)[0]
-    found = compare(matching, lost, aspects, mirrored=photo().flip(-1))[0]
+    found = compare(matching, lost, aspects, mirrored=in_a_mirror(photo()))[0]
     misses = [(matched.proposals.peak - PLACES).norm(dim=-1).mean() for matched in (alone, found)]
     assert misses[1] < misses[0]
-    other = matching.localise(photo().flip(-1), aspects.mirrored).proposals.similarity.flip(-1)
+    other = matching.localise(in_a_mirror(photo()), aspects.mirrored).proposals.similarity.flip(-1)
     torch.testing.assert_close(found.proposals.similarity, (alone.proposals.similarity + other) / 2)
 
 
@@ -188,15 +228,93 @@ def test_a_mirrored_query_needs_mirrored_supports() -> None:
 def test_without_mirror_images_there_is_one_aspect() -> None:
     network = tiny.network()
     given = shots(photo(), PLACES[None])
-    aspects = encode_aspects(network, given, None, SHOWN, PRIOR[None])
+    aspects = upright(network, given)
     assert aspects.mirrored is None
     direct = network.localise(
         photo(2), network.encode_support(given.features, SHOWN, PRIOR[None], given.coordinates).expand(2)
     )
-    found = localise_best(network, photo(2), aspects.expand(2))
+    found = localise_best(network, photo(2), (aspects.expand(2),))
     assert torch.equal(found.coordinates, direct.coordinates)
 
 
 def test_a_mirror_needs_a_measure_of_fit() -> None:
     with pytest.raises(SettingsError, match="mirror needs consistency"):
         tiny.settings(mirror=True)
+
+
+# --- turned ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def turning(matching: Network) -> Network:
+    network = Network(replace(matching.settings, turned=True)).eval()
+    network.load_state_dict(matching.state_dict())
+    return network
+
+
+@pytest.mark.parametrize("order", [None, torch.tensor([1, 0, 2, 3])])
+@torch.inference_mode()
+def test_a_query_that_lies_another_way_is_found(turning: Network, matching: Network, order) -> None:
+    """All eight ways a photo can lie."""
+    given = shots(photo(), PLACES[None])
+    turns = encode(turning, given, SHOWN, order=order)
+    assert len(turns) == 4
+    for quarters in range(4):
+        for mirror in (False, True):
+            seen = turned(mirrored(given) if mirror else given, quarters)
+            query = seen.features[0]
+            several = tuple(aspects.expand(1) for aspects in turns)
+            found = localise_best(turning, query, several, in_a_mirror(query)).coordinates[-1, 0]
+            expected = seen.coordinates[0, 0]
+            if mirror and order is not None:
+                expected = expected[order]
+            assert (found - expected).norm(dim=-1).max() < 0.06, (quarters, mirror)
+    upside_down = turned(given, 2)
+    alone = localise_best(matching, upside_down.features[0], (turns[0],)).coordinates[-1, 0]
+    assert (alone - upside_down.coordinates[0, 0]).norm(dim=-1).max() > 0.2  # it takes the turn
+
+
+@torch.inference_mode()
+def test_each_query_is_seen_at_its_own_turn_and_alone_as_in_a_batch(turning: Network) -> None:
+    given = shots(photo(), PLACES[None])
+    queries = torch.cat([turned(given, quarters).features[0] for quarters in (0, 3, 1)])
+    turns = encode(turning, given, SHOWN)
+    several = tuple(aspects.expand(3) for aspects in turns)
+    turn = best_turn(turning, queries, several)
+    assert turn.tolist() == [0, 3, 1]
+    for index, quarters in enumerate(turn.tolist()):
+        picked = at_turn(several, turn)
+        for one, two in zip(picked[:2], turns[quarters][:2], strict=True):
+            assert torch.equal(one.tokens[index], two.tokens[0]) and torch.equal(one.places[index], two.places[0])
+    together = localise_best(turning, queries, several).coordinates[-1]
+    for index in range(3):
+        alone = localise_best(turning, queries[index : index + 1], turns).coordinates[-1, 0]
+        torch.testing.assert_close(together[index], alone, atol=1e-5, rtol=0)
+
+
+@torch.inference_mode()
+def test_what_fits_as_well_upright_is_not_turned(turning: Network) -> None:
+    """A photo that looks the same from all sides."""
+    one = shots(photo(), PLACES[None])
+    round_thing = sum(turned(one, quarters).features for quarters in range(4))
+    turns = encode(turning, Shots(round_thing, one.coordinates), SHOWN)
+    assert best_turn(turning, round_thing[0], turns).tolist() == [0]
+
+
+@torch.inference_mode()
+def test_supports_that_lie_and_face_any_way_are_brought_to_lie_as_the_first(turning: Network) -> None:
+    one = shots(photo(), PLACES[None])
+    ways = [one, turned(one, 1), mirrored(one), turned(mirrored(one), 2), mirrored(turned(one, 3))]
+    many = Shots(*(torch.cat(parts, dim=1) for parts in zip(*ways, strict=True)))
+    alone, together = encode(turning, one, SHOWN), encode(turning, many, SHOWN.expand(-1, len(ways), -1))
+    for first, second in zip(alone, together, strict=True):
+        for a, b in zip(first[:2], second[:2], strict=True):
+            torch.testing.assert_close(a.places, b.places)
+            torch.testing.assert_close(a.tokens, b.tokens, atol=1e-4, rtol=0)
+
+
+def test_turning_needs_mirrors_and_a_square() -> None:
+    with pytest.raises(SettingsError, match="turned needs mirror"):
+        tiny.settings(turned=True)
+    with pytest.raises(SettingsError, match="square frame"):
+        tiny.settings(turned=True, mirror=True, consistency=True, backbone=BackboneSettings(image_size=(224, 112)))

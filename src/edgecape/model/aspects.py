@@ -1,4 +1,4 @@
-"""The supports as they are and as a mirror shows them (ours; not in the paper).
+"""The supports as they are, as a mirror shows them, and turned (ours; not in the paper).
 
 A bird that looks left has its keypoints the other way round than one that looks right. Where supports and query face
 different ways, features of the same part differ and the layout misleads; seen in a mirror, the supports fit. So a query
@@ -10,16 +10,20 @@ A mirror also swaps left and right. Where it is known which keypoints are left a
 swapped back, and the mirror image is a support as good as the photo itself. Where it is not known, it does not matter
 between a left and a right profile, which have no paired parts in common, but on a face seen from the front it does:
 keypoints that lie symmetrically are then never looked for in a mirror.
+
+A mouse seen from above lies any way. With `turned`, the supports are also seen turned by quarters, with their mirror
+images; a glance at the features tells for each query which quarter turn fits, and the head looks at that one only.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
-from edgecape.model.consistency import Agreement, faces_away
+from edgecape.model.consistency import Agreement, agree, faces_away, quarters_between
 from edgecape.model.proposals import locate
 
 if TYPE_CHECKING:
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 FIT = (1.0, -1.0, -1.0)  # how much likelihood, log of the spread, and distortion say
 MARGIN = 1.5  # how much better a mirror image has to fit to be believed as much as the photo
 SOFTNESS = 2.0  # … and how much more for the odds to grow e-fold
+TURN_MARGIN = 3.0  # how much better turned supports have to fit
 LOPSIDED = 0.3  # how far from symmetric keypoints have to lie, relative to their extent, for a mirror to be of use
 
 
@@ -36,6 +41,20 @@ class Shots(NamedTuple):
 
     features: Tensor  # (B, S, C, h, w)
     coordinates: Tensor  # (B, S, K, 2), of the keypoints, in [0, 1]
+
+
+Look = Callable[[bool, int], Shots]
+"""Whether to look in a mirror, and at how many quarter turns after that → all supports so seen."""
+
+
+def looks_at(looks: tuple[float, ...], turn: int) -> tuple[float, ...]:
+    """The crop sizes at which supports are looked at when they are turned: one is enough to find the turn."""
+    return looks[:1] if turn else looks
+
+
+def as_many(shots: Shots, looks: tuple[float, ...]) -> Shots:
+    """Supports looked at once, as if they were looked at as often as upright ones."""
+    return Shots(*(x.repeat_interleave(len(looks), dim=1) for x in shots))
 
 
 class Aspects(NamedTuple):
@@ -51,32 +70,102 @@ class Aspects(NamedTuple):
         return Aspects(self.given.expand(queries), mirrored, self.order)
 
 
-def encode_aspects(network: Network, shots: Shots, mirrored: Shots | None, visible: Tensor, prior: Tensor) -> Aspects:
-    """visible (B, S or 1, K); prior (B, K, K). Several supports are first turned to face the way the first one does."""
+Turns = tuple[Aspects, ...]
+"""The supports upright, and for networks that want it at one, two and three quarter turns."""
+
+
+def encode_turns(network: Network, look: Look, visible: Tensor, prior: Tensor, order: Tensor | None = None) -> Turns:
+    """visible (B, S or 1, K); prior (B, K, K); order: as in `Aspects`. Several supports are first brought to face and
+    lie the way the first one does."""
+    shots = look(False, 0)
     inside = ((shots.coordinates >= 0) & (shots.coordinates <= 1)).all(dim=-1)
     visible = visible & (inside | ~inside.any(dim=1, keepdim=True))  # a close look may miss what another one sees
-    if mirrored is None:
-        return Aspects(network.encode_support(shots.features, visible, prior, shots.coordinates))
+    if not network.settings.mirror:
+        return (Aspects(network.encode_support(shots.features, visible, prior, shots.coordinates)),)
+    turns = range(4) if network.settings.turned else range(1)
+    seen = {
+        (mirror, turn): look(mirror, turn) for mirror in (False, True) for turn in turns if (mirror, turn) != (0, 0)
+    }
+    seen[False, 0] = shots
+    away, quarters = _alignment(shots, seen[True, 0], visible)
+    quarters = quarters * network.settings.turned
+
+    def aligned(turn: int, mirror: bool) -> Shots:
+        """All supports, brought to lie as the first, then turned, then seen in a mirror or not."""
+        found = shots
+        for was_away in (False, True):
+            for quarter in turns:
+                where = (away == was_away) & (quarters == quarter)
+                total = (quarter + turn) % 4  # seen in a mirror, a turn to the left is one to the right
+                there = seen[was_away != mirror, -total % 4 if mirror else total]
+                found = Shots(*(_where(where, a, b) for a, b in zip(there, found, strict=True)))
+        return found
+
+    encoded: list[Aspects] = []
+    for turn in turns:
+        one, other = (aligned(turn, mirror) for mirror in (False, True))
+        graph = encoded[0].given.graph if encoded else None  # the same object, and so the same graph
+        given = network.encode_support(one.features, visible, prior, one.coordinates, graph=graph)
+        mirrored = network.encode_support(other.features, visible, prior, other.coordinates, graph=given.graph)
+        encoded.append(Aspects(given, mirrored, order))
+    return tuple(encoded)
+
+
+def _alignment(shots: Shots, mirrored: Shots, visible: Tensor) -> tuple[Tensor, Tensor]:
+    """Which supports (B, S) face away from the first one, and by how many quarter turns they lie otherwise."""
     first = shots.coordinates[:, :1].expand_as(shots.coordinates)
     both = visible & visible[:, :1]
-    away = faces_away(*(x.flatten(0, 1) for x in (shots.coordinates, first, both))).unflatten(0, visible.shape[:2])
 
-    def turned(a: Shots, b: Shots) -> Shots:
-        return Shots(*(_where(away, there, here) for here, there in zip(a, b, strict=True)))
+    def each(function: Callable[..., Tensor], coordinates: Tensor) -> Tensor:
+        return function(*(x.flatten(0, 1) for x in (coordinates, first, both))).unflatten(0, visible.shape[:2])
 
-    one, other = turned(shots, mirrored), turned(mirrored, shots)
-    given = network.encode_support(one.features, visible, prior, one.coordinates)
-    # the same object, and so the same graph
-    mirror_image = network.encode_support(other.features, visible, prior, other.coordinates, graph=given.graph)
-    return Aspects(given, mirror_image)
+    away = each(faces_away, shots.coordinates)
+    return away, each(quarters_between, _where(away, mirrored.coordinates, shots.coordinates))
 
 
-def localise_best(network: Network, query: Tensor, aspects: Aspects, mirrored: Tensor | None = None) -> Output:
-    """query (B, C, h, w), aspects of B supports each → what both aspects together say of each query.
+def localise_best(network: Network, query: Tensor, turns: Turns, mirrored: Tensor | None = None) -> Output:
+    """query (B, C, h, w), supports of B episodes → what the aspects that fit say of each query.
 
     mirrored (B, C, h, w): the queries as a mirror shows them, for networks that want it.
     """
+    aspects = at_turn(turns, best_turn(network, query, turns, mirrored))
     return settle_best(network, compare(network, query, aspects, mirrored), aspects)
+
+
+def best_turn(network: Network, query: Tensor, turns: Turns, mirrored: Tensor | None = None) -> Tensor:
+    """At which quarter turn the supports fit each query best: (B,). The graph has no say, so it is the same for all."""
+    if len(turns) == 1:
+        return torch.zeros(len(query), dtype=torch.long, device=query.device)
+    cells = network.cells(query)
+    cells_mirrored = None if mirrored is None else network.cells(mirrored)
+    fits = []
+    for number, aspects in enumerate(turns):
+        assert aspects.mirrored is not None
+        pair, agreements = (aspects.given, aspects.mirrored), []
+        for support, other in (pair, pair[::-1]):
+            similarity = network.glance(cells, support)
+            if cells_mirrored is not None:
+                similarity = (similarity + network.glance(cells_mirrored, other).flip(-1)) / 2
+            no_graph = torch.zeros_like(support.graph.normalised)
+            agreements.append(agree(locate(similarity), support.places, support.usable, no_graph))
+        plain, mirror_image = (agreement.fit @ agreement.fit.new_tensor(FIT) for agreement in agreements)
+        best = torch.where(_mirror_helps(aspects), torch.maximum(plain, mirror_image - MARGIN), plain)
+        fits.append(best - (TURN_MARGIN if number else 0.0))
+    return torch.stack(fits).argmax(dim=0)
+
+
+def at_turn(turns: Turns, turn: Tensor) -> Aspects:
+    """For each query the supports at its turn (B,)."""
+    found = turns[0]
+    for number, aspects in enumerate(turns[1:], start=1):
+        where = turn == number
+        given, mirrored = (
+            one._replace(tokens=_where(where, two.tokens, one.tokens), places=_where(where, two.places, one.places))
+            for one, two in ((found.given, aspects.given), (found.mirrored, aspects.mirrored))
+            if one is not None and two is not None
+        )
+        found = found._replace(given=given, mirrored=mirrored)
+    return found
 
 
 def compare(network: Network, query: Tensor, aspects: Aspects, mirrored: Tensor | None = None) -> list[Matched]:
@@ -133,9 +222,15 @@ def belief(plain: Agreement, mirror_image: Agreement, aspects: Aspects) -> Tenso
     """How much the mirror image counts: (B,), between 0 and 1."""
     better = mirror_image.fit - plain.fit
     share = torch.sigmoid((better @ better.new_tensor(FIT) - MARGIN) / SOFTNESS)
-    if aspects.order is None:
-        share = share * (lopsided(aspects.given.places, aspects.given.usable) > LOPSIDED)
-    return share
+    return share * _mirror_helps(aspects)
+
+
+def _mirror_helps(aspects: Aspects) -> Tensor:
+    """Whether a mirror is of use: (B,) bool; not for keypoints that lie symmetrically without saying left and right."""
+    usable = aspects.given.usable
+    if aspects.order is not None:
+        return torch.ones(len(usable), dtype=torch.bool, device=usable.device)
+    return lopsided(aspects.given.places, usable) > LOPSIDED
 
 
 def lopsided(places: Tensor, usable: Tensor) -> Tensor:
