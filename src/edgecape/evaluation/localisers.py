@@ -173,6 +173,6 @@ def variants(network: Network) -> dict[str, Localiser]:
     able, runner = GRAPHS[: GRAPHS.index(network.settings.graph) + 1], Runner(network)
     rows = {"model, proposals": proposals(runner)}
     if network.settings.mirror:
-        unnamed = refined(runner)
+        unnamed = refined(Runner(network))  # names have a say in the turn, so nothing is shared
         rows["model, not told left and right"] = lambda task: unnamed(task._replace(order=None))
     return rows | {f"model, graph {graph}": refined(runner, with_graph(network, graph)) for graph in able}

@@ -200,11 +200,11 @@ def settle_best(network: Network, matched: list[Matched], aspects: Aspects) -> O
         )
         other = other._replace(expected=other.expected[:, order], mass=other.mass[:, order])
         usable = usable[:, order]
-    turned = share > 0.5
+    mirror_wins = share > 0.5
     weight = share[:, None] * usable  # (B, K): a mirror shows only those whose partner the supports show
     chosen = weight > 0.5
     combined = type(plain)(
-        image=_where(turned, mirror_image.image, plain.image),
+        image=_where(mirror_wins, mirror_image.image, plain.image),
         keypoints=_where(chosen, mirror_image.keypoints, plain.keypoints),
         proposals=type(plain.proposals)(
             *(_where(chosen, b, a) for a, b in zip(plain.proposals, mirror_image.proposals, strict=True))
@@ -213,7 +213,7 @@ def settle_best(network: Network, matched: list[Matched], aspects: Aspects) -> O
     agreement = Agreement(
         expected=torch.lerp(one.expected, other.expected, weight[..., None]),
         mass=torch.lerp(one.mass, other.mass, weight[..., None, None]),
-        fit=_where(turned, other.fit, one.fit),
+        fit=_where(mirror_wins, other.fit, one.fit),
     )
     return network.decode(combined, aspects.given, agreement)
 
