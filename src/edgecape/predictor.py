@@ -16,7 +16,7 @@ from edgecape import geometry, graph
 from edgecape.calibration import Calibration
 from edgecape.errors import AnnotationError, EdgeCapeError, WeightsError
 from edgecape.images import RGB, load_image
-from edgecape.model.aspects import Aspects, Shots, Turns, as_many, encode_turns, localise_best
+from edgecape.model.aspects import Aspects, Shots, Turns, encode_turns, localise_best
 from edgecape.model.backbone import Backbone, normalise_pixels
 from edgecape.model.network import Network, SupportEncoding
 from edgecape.model.pose_graph import PoseGraph
@@ -146,8 +146,7 @@ class EdgeCape:
             chosen = slice(None, None, len(looks) if turn else None)
             way = geometry.quarter_turn(self.size, turn) @ geometry.mirror_transform(self.size, mirror)
             seen = [np.rot90(frame[:, ::-1] if mirror else frame, turn) for frame in frames[chosen]]
-            shots = self._shots(seen, geometry.apply(way, np.stack(pixels)[chosen]))
-            return as_many(shots, looks) if turn else shots
+            return self._shots(seen, geometry.apply(way, np.stack(pixels)[chosen]))
 
         shown = torch.from_numpy(visible).to(self.device)[None]
         (first, other, _), *others = encode_turns(self.network, look, shown, prior.to(self.device)[None])

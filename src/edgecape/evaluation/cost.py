@@ -89,8 +89,11 @@ def measure_speed(model: EdgeCape, keypoints: int, repeats: int = 9) -> Iterator
         shots = Shots(features[:, None], torch.rand(1, 1, keypoints, 2, device=model.device))
         mirrored_query = features if model.network.settings.mirror_query else None
 
+        looks = len(model.network.settings.looks)
+        often = Shots(*(x.repeat_interleave(looks, dim=1) for x in shots))
+
         def encode() -> Turns:
-            return encode_turns(model.network, lambda mirror, turn: shots, visible, prior)
+            return encode_turns(model.network, lambda mirror, turn: shots if turn else often, visible, prior)
 
         turns = encode()
         tasks: list[tuple[str, Callable[[], object]]] = [

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from edgecape.errors import SettingsError
 from edgecape.evaluation.protocol import Localiser, Task
-from edgecape.model.aspects import Shots, as_many, at_turn, best_turn, compare, encode_turns, looks_at, settle_best
+from edgecape.model.aspects import Shots, at_turn, best_turn, compare, encode_turns, settle_best
 from edgecape.model.backbone import Backbone
 from edgecape.model.network import Matched, Network, Output
 from edgecape.model.proposals import cell_centres, locate
@@ -125,8 +125,8 @@ class Runner:
             if settings.looks == (1.0,) and not mirror and not turn:
                 return Shots(task.features.to(device)[None], task.coordinates.to(device)[None])
             assert task.looks is not None
-            shots = Shots(*(x.to(device) for x in task.looks(looks_at(settings.looks, turn), mirror, turn)))
-            return as_many(shots, settings.looks) if turn else shots
+            sizes = settings.looks[:1] if turn else settings.looks
+            return Shots(*(x.to(device) for x in task.looks(sizes, mirror, turn)))
 
         encoded = encode_turns(
             network,

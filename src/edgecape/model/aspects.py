@@ -44,17 +44,8 @@ class Shots(NamedTuple):
 
 
 Look = Callable[[bool, int], Shots]
-"""Whether to look in a mirror, and at how many quarter turns after that → all supports so seen."""
-
-
-def looks_at(looks: tuple[float, ...], turn: int) -> tuple[float, ...]:
-    """The crop sizes at which supports are looked at when they are turned: one is enough to find the turn."""
-    return looks[:1] if turn else looks
-
-
-def as_many(shots: Shots, looks: tuple[float, ...]) -> Shots:
-    """Supports looked at once, as if they were looked at as often as upright ones."""
-    return Shots(*(x.repeat_interleave(len(looks), dim=1) for x in shots))
+"""Whether to look in a mirror, and at how many quarter turns after that → all supports so seen: upright at all crop
+sizes of the settings, turned at the first of them only, which is enough to find the turn."""
 
 
 class Aspects(NamedTuple):
@@ -84,9 +75,11 @@ def encode_turns(network: Network, look: Look, visible: Tensor, prior: Tensor, o
         return (Aspects(network.encode_support(shots.features, visible, prior, shots.coordinates)),)
     turns = range(4) if network.settings.turned else range(1)
     seen = {
-        (mirror, turn): look(mirror, turn) for mirror in (False, True) for turn in turns if (mirror, turn) != (0, 0)
+        (mirror, turn): look(mirror, turn) if mirror or turn else shots for mirror in (False, True) for turn in turns
     }
-    seen[False, 0] = shots
+    often = len(network.settings.looks)
+    for key in [(mirror, turn) for mirror, turn in seen if turn]:  # as if looked at as often as upright ones
+        seen[key] = Shots(*(x.repeat_interleave(often, dim=1) for x in seen[key]))
     away, quarters = _alignment(shots, seen[True, 0], visible)
     quarters = quarters * network.settings.turned
 
