@@ -54,8 +54,8 @@ def score_features(output: Output) -> Tensor:
     levels = torch.stack((entropy, height, second), dim=-1)
     whole = moved.new_zeros(len(moved), 3) if output.agreement is None else output.agreement.fit
     whole = whole[:, None].expand(*moved.shape, -1)
-    likely = mass if output.agreement is None else output.agreement.mass.flatten(2)
-    near = torch.logit(mass_near(likely.unflatten(-1, (h, w)), final), eps=1e-4)[..., None]
+    likely = mass.unflatten(-1, (h, w)) if output.agreement is None else output.agreement.mass
+    near = torch.logit(mass_near(likely, final), eps=1e-4)[..., None]
     return torch.cat((shares[..., :1], levels, shares[..., 1:], (distances + 1e-3).log(), whole, near), dim=-1)
 
 

@@ -24,7 +24,7 @@ class Category:
     edges: tuple[tuple[int, int], ...]  # 0-based
     names: tuple[str, ...] | None = None  # of the keypoints
     supercategory: str | None = None
-    symmetry: tuple[tuple[int, int], ...] = ()  # 0-based pairs (left, right) that change places in a mirror
+    symmetry: tuple[tuple[int, int], ...] = ()  # 0-based pairs of keypoints that change places in a mirror
     file_base: int | None = None  # what the file counted its edges from; None without edges
 
 

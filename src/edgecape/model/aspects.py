@@ -138,7 +138,7 @@ def best_turn(network: Network, query: Tensor, turns: Turns, mirrored: Tensor | 
         for support, other in (pair, pair[::-1]):
             similarity = network.glance(cells, support)
             if cells_mirrored is not None:
-                similarity = (similarity + network.glance(cells_mirrored, other).flip(-1)) / 2
+                similarity = _averaged(similarity, network.glance(cells_mirrored, other))
             no_graph = torch.zeros_like(support.graph.normalised)
             agreements.append(agree(locate(similarity), support.places, support.usable, no_graph))
         plain, mirror_image = (agreement.fit @ agreement.fit.new_tensor(FIT) for agreement in agreements)
@@ -168,13 +168,15 @@ def compare(network: Network, query: Tensor, aspects: Aspects, mirrored: Tensor 
     if mirrored is None:
         return matched
     others = [network.match(mirrored, support) for support in reversed(supports)]  # it resembles the other aspect
-    return [_seen_twice(one, other) for one, other in zip(matched, others, strict=True)]
+    return [
+        one._replace(proposals=locate(_averaged(one.proposals.similarity, other.proposals.similarity)))
+        for one, other in zip(matched, others, strict=True)
+    ]
 
 
-def _seen_twice(one: Matched, other: Matched) -> Matched:
-    """What one view says, with the similarity of both averaged; the other view is mirrored."""
-    similarity = (one.proposals.similarity + other.proposals.similarity.flip(-1)) / 2
-    return one._replace(proposals=locate(similarity))
+def _averaged(similarity: Tensor, mirrored: Tensor) -> Tensor:
+    """What two views of a query say, the second one seen in a mirror."""
+    return (similarity + mirrored.flip(-1)) / 2
 
 
 def settle_best(network: Network, matched: list[Matched], aspects: Aspects) -> Output:

@@ -43,8 +43,7 @@ def locate(similarity: Tensor) -> Proposals:
 def mass_near(mass: Tensor, places: Tensor) -> Tensor:
     """How much of the mass (B, K, h, w) is near places (B, K, 2): (B, K)."""
     centres = cell_centres(mass.shape[-2], mass.shape[-1], mass.device).to(mass.dtype)
-    away = (centres - places[:, :, None]).square().sum(dim=-1)
-    return (mass.flatten(2) * torch.exp(-away / (2 * NEAR[0] ** 2))).sum(dim=-1)
+    return (mass.flatten(2) * _nearness(places, centres, NEAR[0])).sum(dim=-1)
 
 
 def densest(mass: Tensor) -> Tensor:
@@ -53,13 +52,17 @@ def densest(mass: Tensor) -> Tensor:
     h, w = mass.shape[-2:]
     mass = mass.flatten(2)
     centres = cell_centres(h, w, mass.device).to(mass.dtype)
-    apart = (centres[:, None] - centres).square().sum(dim=-1)  # (hw, hw)
-    place = centres[(mass @ torch.exp(-apart / (2 * NEAR[0] ** 2))).argmax(dim=-1)]
+    place = centres[(mass @ _nearness(centres, centres, NEAR[0])).argmax(dim=-1)]
     for _ in range(4):  # mean shift
-        away = (centres - place[:, :, None]).square().sum(dim=-1)
-        near = mass * torch.exp(-away / (2 * NEAR[1] ** 2))
+        near = mass * _nearness(place, centres, NEAR[1])
         place = near @ centres / (near.sum(dim=-1, keepdim=True) + 1e-12)
     return place
+
+
+def _nearness(places: Tensor, centres: Tensor, reach: float) -> Tensor:
+    """Of places (..., 2) to centres (hw, 2): (..., hw), 1 where they meet."""
+    away = (centres - places[..., None, :]).square().sum(dim=-1)
+    return torch.exp(-away / (2 * reach**2))
 
 
 class ProposalGenerator(nn.Module):
