@@ -17,16 +17,16 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from edgecape.data.coco import read_coco
 from edgecape.data.dataset import Category, Dataset, Instance
 from edgecape.data.features import FeatureStore
+from edgecape.data.objects import read_coco
 from edgecape.evaluation.episodes import Episode, protocol_episodes
-from edgecape.evaluation.localisers import Runner, refined
-from edgecape.evaluation.protocol import evaluate
-from edgecape.evaluation.result import Result
+from edgecape.evaluation.evaluate import evaluate
+from edgecape.evaluation.methods import Runner, refined
+from edgecape.evaluation.results import Result
 from edgecape.model.network import Network
 from edgecape.model.settings import BackboneSettings
-from edgecape.weights.backbone import load_backbone
+from edgecape.weights.backbones import load_backbone
 
 
 def noise(folder: Path, objects: int) -> Dataset:

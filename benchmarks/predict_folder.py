@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from edgecape.images import SUFFIXES, image_size
+from edgecape.io.images import SUFFIXES, image_size
 
 ODD = ("pixel.png", "sixty megapixels.jpg", "grey16.png", "turned.jpg")
 CORRUPT = ("cut.jpg", "text.jpg", "empty.png")

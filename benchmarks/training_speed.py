@@ -25,13 +25,13 @@ def one_phase(name: str, dropout: float, steps: int) -> tuple[float, float, floa
     """Median seconds of a step, seconds of a backbone forward, and peak memory in GB, of this process."""
     import torch
 
-    from edgecape.data.episodes import Batch
     from edgecape.model.backbone import Backbone
     from edgecape.model.network import Network
     from edgecape.model.settings import BackboneSettings, NetworkSettings
     from edgecape.training.objective import Objective
+    from edgecape.training.sampler import Batch
     from edgecape.training.settings import PHASES
-    from edgecape.weights.backbone import backbone_config
+    from edgecape.weights.backbones import backbone_config
 
     torch.manual_seed(0)
     settings = BackboneSettings()

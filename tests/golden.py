@@ -15,11 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from edgecape import graph
 from edgecape.model.network import Network
 from edgecape.model.settings import NetworkSettings
+from edgecape.model.tokens import gaussian_axes
 from edgecape.weights.official import convert_head
 
+import graphs
 from tiny import Episode
 
 K = 17
@@ -97,7 +98,7 @@ def per_shot(inputs: dict[str, Any], name: str) -> Tensor:
 
 
 def priors(skeletons: str) -> Tensor:
-    return torch.stack([graph.adjacency(edges, K) for edges in json.loads(skeletons)])
+    return torch.stack([graphs.adjacency(edges, K) for edges in json.loads(skeletons)])
 
 
 def usable(mask: Tensor) -> Tensor:
@@ -131,3 +132,9 @@ def truth(shared: Path, shots: int) -> Truth:
         usable(inputs["target_weight_q"]) & shown,
         ~usable(inputs["rand_mask"]) & shown,
     )
+
+
+def gaussian_maps(coordinates: Tensor, image_size: tuple[int, int], stride: float) -> Tensor:
+    """Gaussian maps (..., map height, map width) of keypoints (..., 2)."""
+    rows, columns = gaussian_axes(coordinates, image_size, stride)
+    return rows[..., :, None] * columns[..., None, :]

@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgecape import geometry
-from edgecape.data.coco import read_coco
-from edgecape.images import load_image
+from edgecape.data.objects import read_coco
+from edgecape.io.images import load_image
 from edgecape.model.backbone import normalise_pixels
-from edgecape.model.tokens import gaussian_maps
 
 import golden
 
@@ -134,7 +133,7 @@ def test_crop_and_keypoint_maps_of_the_protocol(shared):
         points = torch.from_numpy(geometry.apply(transform, instance.keypoints)).float()
         visible, K = torch.from_numpy(instance.visible), len(points)
         if role == "s":
-            maps = gaussian_maps(points / 224, (224, 224), 3.5) * visible[:, None, None]
+            maps = golden.gaussian_maps(points / 224, (224, 224), 3.5) * visible[:, None, None]
             assert torch.equal(maps.half().float(), expected["item3_target_s"][:K])
         else:
             assert (points - expected["item3_joints_q"][:K, :2])[visible].abs().max() < 1e-4

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from edgecape import EdgeCape, Prompt, Support
-from edgecape.data.coco import read_coco
+from edgecape.data.objects import read_coco
 from edgecape.errors import AnnotationError, ImageError, WeightsError
 from edgecape.examples import lamp
 

@@ -15,7 +15,7 @@ from edgecape.cli.demo import demo
 from edgecape.cli.main import COMMANDS, main
 from edgecape.cli.predict import predict
 from edgecape.examples.lamps import draw_lamp
-from edgecape.video import write_video
+from edgecape.io.video import write_video
 
 from toy import estimator
 

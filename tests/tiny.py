@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from edgecape import graph
 from edgecape.model.network import Network
 from edgecape.model.settings import NetworkSettings
+
+import graphs
 
 SIZES: dict[str, Any] = {
     "channels": 16,
@@ -100,7 +101,7 @@ def pad(episode: Episode, extra: int) -> Episode:
     """The same episode with unusable keypoints behind the others. They are anywhere and connected to everything, and
     still must not matter."""
     B, S, K, _ = episode.coordinates.shape
-    prior = graph.fully_connected(K + extra).expand(B, -1, -1).clone()
+    prior = graphs.fully_connected(K + extra).expand(B, -1, -1).clone()
     prior[:, :K, :K] = episode.prior
     anywhere = torch.rand(B, S, extra, 2, generator=torch.Generator().manual_seed(extra))
     return episode._replace(

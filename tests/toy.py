@@ -11,16 +11,16 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from edgecape.data.coco import read_coco
 from edgecape.data.dataset import Dataset
-from edgecape.data.episodes import EpisodeSettings
 from edgecape.data.features import FeatureStore
+from edgecape.data.objects import read_coco
 from edgecape.examples.lamps import EDGES, NAMES, draw_lamp
 from edgecape.model.backbone import normalise_pixels
 from edgecape.model.network import Network
 from edgecape.model.settings import BackboneSettings, NetworkSettings
 from edgecape.predictor import EdgeCape
 from edgecape.training.initialise import start_from_matching
+from edgecape.training.sampler import EpisodeSettings
 from edgecape.training.settings import PHASES, PhaseSettings, TrainSettings
 
 if TYPE_CHECKING:

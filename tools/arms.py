@@ -20,21 +20,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from edgecape.data.coco import read_coco
 from edgecape.data.dataset import Dataset
 from edgecape.data.features import FeatureStore
+from edgecape.data.objects import read_coco
 from edgecape.evaluation.episodes import protocol_episodes
+from edgecape.evaluation.evaluate import evaluate
 from edgecape.evaluation.groups import everything, known_and_new
-from edgecape.evaluation.localisers import Runner, refined
-from edgecape.evaluation.protocol import evaluate
-from edgecape.evaluation.result import Result, Row, compare, summarise
-from edgecape.files import write_json
+from edgecape.evaluation.methods import Runner, refined
+from edgecape.evaluation.results import Result, Row, compare, summarise
+from edgecape.io.files import write_json
 from edgecape.model.network import Network
 from edgecape.model.settings import NetworkSettings
 from edgecape.training.initialise import start_new_parts
 from edgecape.training.loop import train
 from edgecape.training.settings import TrainSettings, recipe
-from edgecape.weights.backbone import load_backbone
+from edgecape.weights.backbones import load_backbone
 from edgecape.weights.store import load_model
 
 ARMS: dict[str, dict[str, Any]] = {

@@ -21,8 +21,8 @@ from edgecape.calibration import RIGHT_WITHIN
 from edgecape.drawing import draw_keypoints
 from edgecape.examples import FOLDER, cat, lamp
 from edgecape.examples.lamps import draw_lamp
-from edgecape.files import atomic_path
-from edgecape.images import RGB, load_image
+from edgecape.io.files import atomic_path
+from edgecape.io.images import RGB, load_image
 from edgecape.predictor import EdgeCape
 from edgecape.types import Box, Support
 

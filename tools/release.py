@@ -13,9 +13,9 @@ from pathlib import Path
 import torch
 
 from edgecape import calibration
-from edgecape.data.coco import read_coco
 from edgecape.data.features import FeatureStore
-from edgecape.evaluation.calibrate import Observed, Reliability, observe, reliability
+from edgecape.data.objects import read_coco
+from edgecape.evaluation.calibration import Observed, Reliability, observe, reliability
 from edgecape.evaluation.episodes import protocol_episodes
 from edgecape.predictor import DEFAULT_MODEL, EdgeCape
 

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgecape.images import RGB, load_image
+from edgecape.io.images import RGB, load_image
 from edgecape.types import Pose, Prompt, Support
 
 Colour = tuple[int, int, int]
@@ -163,7 +163,7 @@ def story(support: Support, prompt: Prompt, queries: Sequence[tuple[Any, Pose]])
 def save_picture(path: Any, image: RGB) -> None:
     from PIL import Image
 
-    from edgecape.files import atomic_path
+    from edgecape.io.files import atomic_path
 
     with atomic_path(path) as temporary:
         Image.fromarray(image).save(temporary)

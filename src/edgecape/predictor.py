@@ -12,17 +12,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from edgecape import geometry, graph
+from edgecape import geometry
 from edgecape.calibration import Calibration
 from edgecape.errors import AnnotationError, EdgeCapeError, WeightsError
-from edgecape.images import RGB, load_image
+from edgecape.io.images import RGB, load_image
 from edgecape.model.aspects import Aspects, Shots, Turns, encode_turns, localise_best
 from edgecape.model.backbone import Backbone, normalise_pixels
 from edgecape.model.network import Network, SupportEncoding
 from edgecape.model.pose_graph import PoseGraph
-from edgecape.symmetry import mirrored_order, pairs_of
+from edgecape.skeleton import adjacency, fully_connected, mirrored_order, pairs_of
 from edgecape.types import Box, Pose, Prompt, Support, as_box
-from edgecape.weights.backbone import fingerprint, load_backbone
+from edgecape.weights.backbones import fingerprint, load_backbone
 from edgecape.weights.store import load_model, save_model
 
 DEFAULT_MODEL = Path(__file__).parent / "pretrained"  # ships with the package
@@ -139,7 +139,7 @@ class EdgeCape:
                 frames.append(geometry.warp(image, transform, self.size, antialias=True))
                 pixels.append(geometry.apply(transform, shot.keypoints))
         visible = np.stack([_visible(shot) for shot in shots for _ in looks])
-        prior = graph.fully_connected(K) if skeleton is None else graph.adjacency(skeleton, K)
+        prior = torch.from_numpy(fully_connected(K) if skeleton is None else adjacency(skeleton, K))
 
         def look(mirror: bool, turn: int) -> Shots:
             """The frames in a mirror, then turned; as `geometry` moves their keypoints."""
@@ -344,7 +344,7 @@ def best_device() -> str:
 def _download(source: str) -> Path:
     from huggingface_hub import snapshot_download
 
-    from edgecape.weights.backbone import hub_reachable
+    from edgecape.weights.backbones import hub_reachable
 
     looks_local = os.sep in source.replace("/", os.sep, 1) or source.startswith((".", "~")) or "/" not in source
     if looks_local:

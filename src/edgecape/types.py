@@ -164,7 +164,7 @@ class Prompt:
         """One safetensors file with its facts as JSON in the header; nothing in it can run."""
         from safetensors.numpy import save
 
-        from edgecape.files import atomic_write
+        from edgecape.io.files import atomic_write
 
         arrays = {name: getattr(self, name) for name in PROMPT_SHAPES if getattr(self, name) is not None}
         facts = {"skeleton": self.skeleton, "names": self.names, "shots": self.shots, "model": self.model}

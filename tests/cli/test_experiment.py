@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from edgecape.cli.main import main
-from edgecape.evaluation.result import Result, compare
+from edgecape.evaluation.results import Result, compare
 from edgecape.predictor import EdgeCape
 
 import toy

@@ -12,7 +12,7 @@ from PIL import Image
 from edgecape import formats
 from edgecape.cli.main import main
 from edgecape.examples.lamps import draw_lamp
-from edgecape.video import read_frames, write_video
+from edgecape.io.video import read_frames, write_video
 
 from toy import estimator, write_lamps
 
@@ -75,7 +75,7 @@ def test_a_folder_in_any_format(model, folder, support, tmp_path, capsys, format
 def test_the_file_holds_what_the_api_gives(model, folder, support, tmp_path):
     out = tmp_path / "out"
     main(["predict", str(folder / "1001.png"), "--support", str(support), "-o", str(out), "--format", "coco"])
-    from edgecape.supports import read_supports
+    from edgecape.formats.supports import read_supports
 
     pose = model.predict(model.prompt(read_supports(support)), [folder / "1001.png"])[0]
     (labels,) = formats.read(out / "predictions.json")
@@ -273,7 +273,7 @@ def test_a_video(model, folder, support, clip, tmp_path, capsys):
 
     plain = keypoints()
     assert list(plain) == [*(f"{clip.as_posix()}#{n}" for n in range(10)), photo]
-    from edgecape.supports import read_supports
+    from edgecape.formats.supports import read_supports
 
     poses = model.predict(model.prompt(read_supports(support)), list(read_frames(clip)))
     np.testing.assert_allclose(plain[f"{clip.as_posix()}#7"], poses[7].keypoints, atol=0.01)

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from edgecape.cli import data as cli
-from edgecape.data import mp100
 from edgecape.data.assemble import Item, Report, assemble, parse_sources, wanted_images
+from edgecape.data.sources import SOURCES
 from edgecape.errors import DataError
-from edgecape.images import load_image
+from edgecape.io import mp100
+from edgecape.io.images import load_image
 
 from coco_files import annotation, picture, write
 
@@ -36,7 +37,7 @@ NAMES = (
     "bed/00000119.jpg",
     "chair/00000119.jpg",
 )
-ROOTS = {key: key for key in mp100.SOURCES} | {"fly": "deepposekit", "locust": "deepposekit"}
+ROOTS = {key: key for key in SOURCES} | {"fly": "deepposekit", "locust": "deepposekit"}
 
 
 def downloaded(name: str) -> Path:
@@ -96,7 +97,7 @@ def by_name(report: Report) -> dict[str, Item]:
 def test_everything_from_everywhere(tmp_path: Path, copy: bool) -> None:
     files = [annotations(tmp_path / "a.json", NAMES)]
     folders = sources(tmp_path / "src", NAMES)
-    assert set(folders) == set(mp100.SOURCES)
+    assert set(folders) == set(SOURCES)
     # what makes names ambiguous in the real downloads
     picture(tmp_path / "src/deepfashion2/validation/image/004328.jpg", 8, 6, 200)
     picture(tmp_path / "src/keypoint5/sofa/images/00000119.jpg", 8, 6, 200)
@@ -330,7 +331,7 @@ def test_real_file_names(shared: Path, tmp_path: Path) -> None:
     files = [shared / f"data/mp100_annotations/mp100_split{split}_test.json.gz" for split in (3, 4, 5)]
     wanted = wanted_images(files)
     some = wanted[::100]
-    assert {image.source.key for image in wanted} == set(mp100.SOURCES) - {"onehand10k"}  # no hands in these files
+    assert {image.source.key for image in wanted} == set(SOURCES) - {"onehand10k"}  # no hands in these files
     for image in some:
         path = tmp_path / "src" / ROOTS[image.source.key] / downloaded(image.file_name)
         picture(path, 2, 2)

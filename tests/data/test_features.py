@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from edgecape.data.coco import read_coco
+from edgecape.data.crops import AugmentSettings, make_view
 from edgecape.data.dataset import Dataset
 from edgecape.data.features import Crop, FeatureStore
-from edgecape.data.views import AugmentSettings, make_view
+from edgecape.data.objects import read_coco
 from edgecape.errors import DataError
 from edgecape.model.backbone import normalise_pixels
 
@@ -41,7 +41,7 @@ def test_a_cached_crop_is_computed_once_and_equals_a_fresh_one(dataset, tmp_path
 
 def test_features_are_those_of_the_backbone(dataset):
     crop = crops(dataset)[0]
-    from edgecape.images import load_image
+    from edgecape.io.images import load_image
 
     frame = crop.view.render(load_image(crop.image), store().size, crop.augment)
     with torch.inference_mode():

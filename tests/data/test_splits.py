@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from edgecape.cli import data as cli
-from edgecape.data.coco import read_coco
-from edgecape.data.splits import hold_out, single_definition, super_categories, write_hold_out
+from edgecape.data.objects import read_coco
+from edgecape.data.splits import hold_out, super_categories, write_hold_out
 from edgecape.errors import DataError
 
 from coco_files import sample, write
@@ -71,22 +71,6 @@ def test_several_files(tmp_path: Path) -> None:
     content["images"][0]["file_name"] = "other.png"
     with pytest.raises(DataError, match="image 30 is another one"):
         write_hold_out([*parts, write(tmp_path / "x.json", content)], "furniture", tmp_path)
-
-
-def test_single_definition(tmp_path: Path) -> None:
-    content = sample()
-    dataset = read_coco(write(tmp_path / "a.json", content), "")
-    with pytest.raises(DataError, match="'chair' and 'dog' have different keypoints"):
-        single_definition(dataset)
-    content["categories"][1] = {**content["categories"][0], "id": 2, "name": "cat"}
-    for entry in content["annotations"]:
-        entry["keypoints"] = entry["keypoints"][:9]
-    species = read_coco(write(tmp_path / "b.json", content), "")
-    merged = single_definition(species)
-    assert [category.name for category in merged.categories] == ["animal"]
-    assert merged.categories[0].edges == species.categories[0].edges
-    assert merged.by_category[0].tolist() == [0, 1, 2, 3]
-    assert [i.annotation_id for i in merged.instances] == [i.annotation_id for i in species.instances]
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

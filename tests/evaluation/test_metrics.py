@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from edgecape.data.coco import read_coco
+from edgecape.data.objects import read_coco
 from edgecape.evaluation.episodes import pairs, protocol_episodes
+from edgecape.evaluation.evaluate import distances
 from edgecape.evaluation.metrics import bootstrap_means, pair_metrics, pck
-from edgecape.evaluation.protocol import distances
 
 nan = np.nan
 many = settings(deadline=None, derandomize=True, max_examples=60)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from edgecape.data.crops import View
 from edgecape.data.features import Crop, FeatureStore
-from edgecape.data.views import View
 from edgecape.errors import SettingsError
 from edgecape.geometry import crop_transform
-from edgecape.images import load_image
+from edgecape.io.images import load_image
 from edgecape.model.adapter import Adapter
 from edgecape.model.backbone import Backbone
 from edgecape.model.network import Network
@@ -82,7 +82,7 @@ def test_what_lies_below_does_not_depend_on_the_changes():
     [{"layers": (1, 3)}, {"adapted": 4}, {"name": "microsoft/swinv2-tiny-patch4-window8-256", "layers": (1,)}],
 )
 def test_blocks_that_cannot_be_adapted(wrong):
-    from edgecape.weights.backbone import backbone_config
+    from edgecape.weights.backbones import backbone_config
 
     settings = replace(ADAPTED, **wrong)
     with pytest.raises(SettingsError, match="adapted blocks"):

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from edgecape.errors import SettingsError
-from edgecape.images import load_image
+from edgecape.io.images import load_image
 from edgecape.model.backbone import Backbone, checkpoint_name, normalise_pixels, resample_position_grid
 from edgecape.model.settings import BackboneSettings
-from edgecape.weights.backbone import DINOV2_SMALL, backbone_config, load_backbone, read_wheel, wheel_path
+from edgecape.weights.backbones import DINOV2_SMALL, backbone_config, load_backbone, read_wheel, wheel_path
 
 import golden
 from toy import tiny_dinov2

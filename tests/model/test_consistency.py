@@ -5,9 +5,11 @@ import math
 import pytest
 import torch
 
-from edgecape import graph
+from edgecape.model import graph
 from edgecape.model.consistency import agree, faces_away, from_neighbours, linear_map
 from edgecape.model.proposals import densest, locate
+
+import graphs
 
 
 def peaks(points: torch.Tensor, grid: int = 16, height: float = 12.0) -> torch.Tensor:
@@ -25,7 +27,7 @@ def turned(points: torch.Tensor, degrees: float, scale: float, shift: tuple[floa
 
 
 PLACES = torch.tensor([[0.3, 0.3], [0.7, 0.3], [0.3, 0.7], [0.7, 0.7], [0.5, 0.4]])
-RING = graph.adjacency([(0, 1), (1, 3), (3, 2), (2, 0), (4, 0), (4, 1)], 5)[None]
+RING = graphs.adjacency([(0, 1), (1, 3), (3, 2), (2, 0), (4, 0), (4, 1)], 5)[None]
 USABLE = torch.ones(1, 5, dtype=torch.bool)
 
 
@@ -139,6 +141,6 @@ def test_only_the_graph_learns_from_what_is_expected():
 
 @pytest.mark.parametrize("K", [1, 2])
 def test_few_keypoints_are_fine(K):
-    places, A = PLACES[None, :K], graph.row_normalise(graph.fully_connected(K))[None]
+    places, A = PLACES[None, :K], graph.row_normalise(graphs.fully_connected(K))[None]
     found = agree(locate(peaks(PLACES[:K])), places, USABLE[:, :K], A)
     assert (densest(found.mass) - places).norm(dim=-1).max() < 0.05

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from edgecape import graph
 from edgecape.model.decoder import MarkovBias, ShortestPathBias
 from edgecape.model.pose_graph import pose_graph
 
+import graphs
 import tiny
 
 
 def weighted_graph():
     """A path 0 – 1 – 2 – 3 whose middle edge the predictor has weakened; keypoint 4 is not usable."""
-    prior = graph.adjacency([(0, 1), (1, 2), (2, 3), (3, 4)], 5)[None]
+    prior = graphs.adjacency([(0, 1), (1, 2), (2, 3), (3, 4)], 5)[None]
     weights = prior.clone()
     weights[0, 1, 2] = weights[0, 2, 1] = 0.25
     return pose_graph(prior, weights, torch.tensor([[True, True, True, True, False]]))

@@ -9,12 +9,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgecape import graph
 from edgecape.errors import SettingsError
+from edgecape.model import graph
 from edgecape.model.network import Network, Output
 from edgecape.model.settings import NetworkSettings
-from edgecape.model.tokens import gaussian_maps
 
+import golden
+import graphs
 import tiny
 
 every_variant = pytest.mark.parametrize("changes", tiny.VARIANTS.values(), ids=tiny.VARIANTS.keys())
@@ -192,7 +193,7 @@ def test_training_starts_from_the_prior(residual):
 @pytest.mark.parametrize("prior", ["none", "fixed", "predicted"])
 def test_prior_matters_where_it_should(prior, bias):
     episode = tiny.episode(6, seed=1, hide=0.0)
-    other = episode._replace(prior=graph.fully_connected(6)[None] - episode.prior)
+    other = episode._replace(prior=graphs.fully_connected(6)[None] - episode.prior)
     same = torch.allclose(
         *(run({"graph": prior, "bias": bias}, e).coordinates[-1] for e in (episode, other)), atol=1e-6
     )
@@ -276,7 +277,7 @@ def test_one_support_serves_many_queries(changes):
 @every_variant
 def test_maps_and_coordinates_say_the_same(changes):
     episode = tiny.episode(6, shots=2, seed=1)
-    maps = gaussian_maps(episode.coordinates, (224, 224), 3.5)
+    maps = golden.gaussian_maps(episode.coordinates, (224, 224), 3.5)
     if changes.get("layout"):
         with pytest.raises(ValueError, match="needs keypoint coordinates"):
             run(changes, episode._replace(coordinates=None, maps=maps))

@@ -7,7 +7,7 @@ from collections import defaultdict
 import pytest
 import torch
 
-from edgecape.model.tokens import gaussian_maps, pooling_from_coordinates, pooling_from_maps
+from edgecape.model.tokens import pooling_from_coordinates, pooling_from_maps
 
 import golden
 
@@ -136,7 +136,7 @@ def test_keypoint_maps(shared, shots):
     expected = golden.episode(shared, shots).maps
     coordinates = golden.coordinates(shared, shots)
     seen = expected.flatten(-2).any(dim=-1)
-    maps = gaussian_maps(coordinates, (224, 224), 3.5)
+    maps = golden.gaussian_maps(coordinates, (224, 224), 3.5)
     assert (coordinates[seen] < 0).any()
     assert torch.equal(maps[seen].half().float(), expected[seen])
 
@@ -144,7 +144,7 @@ def test_keypoint_maps(shared, shots):
 @pytest.mark.parametrize("grid", [(16, 16), (12, 20)])
 def test_pooling_needs_no_maps(shared, grid):
     coordinates = golden.coordinates(shared, 5)
-    from_maps = pooling_from_maps(gaussian_maps(coordinates, (224, 224), 3.5), grid)
+    from_maps = pooling_from_maps(golden.gaussian_maps(coordinates, (224, 224), 3.5), grid)
     assert largest_difference(pooling_from_coordinates(coordinates, grid, (224, 224), 3.5), from_maps) < 1e-6
 
 

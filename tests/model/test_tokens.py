@@ -13,13 +13,14 @@ from edgecape.model.decoder import inverse_sigmoid
 from edgecape.model.positions import sine_of_coordinates, sine_of_grid
 from edgecape.model.proposals import cell_centres, locate
 from edgecape.model.tokens import (
-    gaussian_maps,
     map_size,
     mean_over_shots,
     pool,
     pooling_from_coordinates,
     pooling_from_maps,
 )
+
+import golden
 
 many = settings(deadline=None, derandomize=True, max_examples=50)
 coordinates = st.tuples(st.floats(-0.5, 1.5), st.floats(-0.5, 1.5))
@@ -45,14 +46,14 @@ def test_maps_are_drawn_as_the_reference_does(point, size, stride):
     height, width = map_size(size, stride)
     point = torch.tensor(point)  # float32 from here on, or the two round differently
     expected = slow_map(*(point * torch.tensor([size[1], size[0]])).tolist(), height, width, stride)
-    torch.testing.assert_close(gaussian_maps(point, size, stride), expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(golden.gaussian_maps(point, size, stride), expected, rtol=0, atol=1e-6)
 
 
 @many
 @given(points=st.lists(coordinates, min_size=1, max_size=4), grid=st.sampled_from([(16, 16), (5, 9), (1, 1)]))
 def test_pooling_from_coordinates_is_pooling_from_maps(points, grid):
     points = torch.tensor(points)
-    from_maps = pooling_from_maps(gaussian_maps(points, (112, 168), 3.5), grid)
+    from_maps = pooling_from_maps(golden.gaussian_maps(points, (112, 168), 3.5), grid)
     found = pooling_from_coordinates(points, grid, (112, 168), 3.5)
     torch.testing.assert_close(found, from_maps, rtol=0, atol=1e-6)
     inside = ((points > 0.05) & (points < 0.95)).all(-1)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from edgecape.images import load_image
+from edgecape.io.images import load_image
 from edgecape.studio.exports import file_names
 from edgecape.studio.models import Photo
 from edgecape.studio.project import LONGEST_LABEL, as_label

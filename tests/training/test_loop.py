@@ -14,13 +14,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from edgecape.data.episodes import EpisodeSettings
 from edgecape.errors import EdgeCapeError, SettingsError
 from edgecape.evaluation.episodes import protocol_episodes
-from edgecape.evaluation.localisers import Runner, refined
-from edgecape.evaluation.protocol import evaluate
+from edgecape.evaluation.evaluate import evaluate
+from edgecape.evaluation.methods import Runner, refined
 from edgecape.model.network import Network
-from edgecape.training.loop import Objective, PhaseTrainer, adopt, enter_phase, first_network, read_log, train
+from edgecape.training.loop import Objective, PhaseTrainer, adopt, enter_phase, first_network, train
+from edgecape.training.sampler import EpisodeSettings
 from edgecape.training.settings import PHASES, RECIPES, PhaseSettings, recipe
 from edgecape.weights.store import load_model
 
@@ -97,6 +97,10 @@ def test_killed_at_any_moment_it_continues_as_if_nothing_had_happened(finished: 
     for name in PHASES:
         mine, whole = load_model(folder / name).head, load_model(finished / name).head
         assert all(torch.equal(mine[key], whole[key]) for key in whole)
+
+
+def read_log(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
 
 
 def read_log_lines(folder: Path) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from edgecape.data.bases import EdgeBase
+from edgecape.io.edge_base import EdgeBase
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,8 +43,8 @@ def check(
     from rich.console import Console
 
     from edgecape.data.check import check_file
-    from edgecape.data.locate import locate
-    from edgecape.files import write_json
+    from edgecape.io.files import write_json
+    from edgecape.io.paths import locate
 
     console = Console()
     files, root = locate(data, images)
@@ -89,8 +89,8 @@ def assemble(
 
     from edgecape.data.assemble import assemble as build
     from edgecape.data.assemble import parse_sources
-    from edgecape.data.locate import locate
-    from edgecape.files import write_json
+    from edgecape.io.files import write_json
+    from edgecape.io.paths import locate
 
     console = Console()
     folders = parse_sources(source)
@@ -131,7 +131,7 @@ def split(
     """
     from rich.console import Console
 
-    from edgecape.data.coco import read_coco
+    from edgecape.data.objects import read_coco
     from edgecape.data.splits import write_hold_out
 
     console = Console()
@@ -186,7 +186,7 @@ def _print_check(report: FileReport, console: Console) -> None:
 def _print_assembly(report: Report, given: set[str], console: Console) -> None:
     from rich.table import Table
 
-    from edgecape.data.mp100 import SOURCES
+    from edgecape.data.sources import SOURCES
 
     table = Table(title=f"MP-100 in {report.out}", title_justify="left", title_style="bold")
     table.add_column("source")

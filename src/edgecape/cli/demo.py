@@ -29,8 +29,8 @@ def demo(
     """
     from edgecape.errors import AnnotationError
     from edgecape.examples import Example, all_examples
-    from edgecape.images import load_image
-    from edgecape.supports import read_supports
+    from edgecape.formats.supports import read_supports
+    from edgecape.io.images import load_image
 
     if (support is None) != (not query):
         raise AnnotationError("a demo on your own pictures needs both --support and --query")
@@ -42,7 +42,7 @@ def demo(
 
     print("loading the model …", flush=True)
     from edgecape.drawing import save_picture, story
-    from edgecape.files import write_json
+    from edgecape.io.files import write_json
     from edgecape.predictor import EdgeCape
 
     estimator = EdgeCape.from_pretrained(model)

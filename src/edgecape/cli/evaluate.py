@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
-from edgecape.data.bases import EdgeBase
+from edgecape.io.edge_base import EdgeBase
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from edgecape.data.dataset import Dataset
     from edgecape.data.features import FeatureStore
     from edgecape.evaluation.episodes import Episode
-    from edgecape.evaluation.protocol import Localiser
+    from edgecape.evaluation.evaluate import Localiser
     from edgecape.evaluation.report import Report
-    from edgecape.evaluation.result import Result, Row
+    from edgecape.evaluation.results import Result, Row
     from edgecape.model.backbone import Backbone
     from edgecape.predictor import EdgeCape
 
@@ -71,10 +71,10 @@ def evaluate(
     """
     from rich.console import Console
 
-    from edgecape.evaluation.protocol import processes
+    from edgecape.evaluation.evaluate import processes
     from edgecape.evaluation.published import published_metrics
     from edgecape.evaluation.report import Report
-    from edgecape.evaluation.result import summarise
+    from edgecape.evaluation.results import summarise
 
     state = processes()
     console = Console(quiet=not state.is_main_process)
@@ -121,8 +121,8 @@ def read_task(
     edge_base: EdgeBase,
 ) -> Task:
     """The protocol's pairs of the objects that are meant."""
-    from edgecape.data.coco import read_coco
     from edgecape.data.dataset import coverage, usable
+    from edgecape.data.objects import read_coco
     from edgecape.errors import DataError
     from edgecape.evaluation.episodes import pairs, protocol_episodes, restrict
 
@@ -142,8 +142,8 @@ def read_task(
 
 def _find(data: Path, images: Path | None, split: str | None) -> tuple[Path, Path]:
     """The one annotation file that is meant, and its image folder."""
-    from edgecape.data.locate import locate
     from edgecape.errors import DataError
+    from edgecape.io.paths import locate
 
     files, root = locate(data, images)
     stems = {file.name.removesuffix(".gz").removesuffix(".json"): file for file in files}
@@ -167,7 +167,7 @@ def _check_images(dataset: Dataset, allowed: frozenset[int]) -> None:
 
 
 def _groups(dataset: Dataset, chosen: tuple[str, ...], train: Path | None) -> dict[str, list[int]]:
-    from edgecape.data.coco import read_coco
+    from edgecape.data.objects import read_coco
     from edgecape.evaluation import groups
 
     found = groups.everything(dataset)
@@ -187,10 +187,10 @@ def _methods(
     """What to run on which features, and notes."""
     from edgecape.data.features import FeatureStore
     from edgecape.errors import SettingsError
-    from edgecape.evaluation.localisers import Runner, baselines, refined, variants, whitened_matching
-    from edgecape.evaluation.protocol import processes
+    from edgecape.evaluation.evaluate import processes
+    from edgecape.evaluation.methods import Runner, baselines, refined, variants, whitened_matching
     from edgecape.model.settings import BackboneSettings
-    from edgecape.weights.backbone import load_backbone
+    from edgecape.weights.backbones import load_backbone
 
     if not layers:
         raise SettingsError("matching needs at least one layer of the backbone; --layers -1 is the last")
@@ -221,8 +221,8 @@ def _with_layers(model: EdgeCape, layers: tuple[int, ...]) -> tuple[Backbone, li
     from dataclasses import replace
 
     from edgecape.errors import WeightsError
-    from edgecape.evaluation.localisers import layer_channels
-    from edgecape.weights.backbone import load_backbone
+    from edgecape.evaluation.methods import layer_channels
+    from edgecape.weights.backbones import load_backbone
 
     try:
         other, fingerprint = load_backbone(replace(model.backbone.settings, layers=layers, trainable=False, adapted=0))
@@ -241,7 +241,7 @@ def measure(task: Task, methods: Mapping[FeatureStore, Mapping[str, Localiser]],
     """The results of methods on features, with a progress bar."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from edgecape.evaluation.protocol import evaluate as run
+    from edgecape.evaluation.evaluate import evaluate as run
 
     columns = (TextColumn("pairs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     results: dict[str, Result] = {}

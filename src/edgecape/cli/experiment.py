@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from edgecape.data.bases import EdgeBase
+from edgecape.io.edge_base import EdgeBase
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from edgecape.data.dataset import Dataset
-    from edgecape.evaluation.result import Row
-    from edgecape.evaluation.robustness import Robustness
+    from edgecape.evaluation.results import Row
+    from edgecape.experiments.robustness import Robustness
 
 ABOUT = """Experiments on top of the evaluation protocol.
 
@@ -64,10 +64,10 @@ def robustness(
 
     from edgecape.cli.evaluate import measure, read_task
     from edgecape.data.features import FeatureStore
-    from edgecape.evaluation.protocol import processes
+    from edgecape.evaluation.evaluate import processes
     from edgecape.evaluation.report import Report
-    from edgecape.evaluation.robustness import AS_GIVEN, Recorder, draw_robustness, summary
-    from edgecape.files import write_json
+    from edgecape.experiments.robustness import AS_GIVEN, Recorder, draw_robustness, summary
+    from edgecape.io.files import write_json
     from edgecape.predictor import EdgeCape
 
     state = processes()
@@ -125,12 +125,12 @@ def compare(
     from rich.console import Console
     from rich.table import Table
 
-    from edgecape.data.coco import read_coco
+    from edgecape.data.objects import read_coco
     from edgecape.errors import DataError, SettingsError
-    from edgecape.evaluation import result as results
+    from edgecape.evaluation import results
     from edgecape.evaluation.groups import CATEGORY, SUPERCATEGORY, each_supercategory
-    from edgecape.evaluation.robustness import METRICS
-    from edgecape.files import write_json
+    from edgecape.experiments.robustness import METRICS
+    from edgecape.io.files import write_json
 
     if train_annotations and not annotations:
         raise SettingsError("--train-annotations tells known from new definitions only together with --annotations")
@@ -166,7 +166,7 @@ def compare(
 
 
 def _groups(dataset: Dataset, train: Path | None) -> dict[str, list[int]]:
-    from edgecape.data.coco import read_coco
+    from edgecape.data.objects import read_coco
     from edgecape.evaluation.groups import everything, known_and_new
 
     return everything(dataset) | (known_and_new(dataset, read_coco(train, train.parent)) if train else {})
@@ -175,7 +175,7 @@ def _groups(dataset: Dataset, train: Path | None) -> dict[str, list[int]]:
 def _print_robustness(found: Robustness, title: str, console: Console) -> None:
     from rich.table import Table
 
-    from edgecape.evaluation.robustness import AS_GIVEN, METRICS
+    from edgecape.experiments.robustness import AS_GIVEN, METRICS
 
     console.print(title, style="bold")
     for place, first in enumerate(found.values[AS_GIVEN]):

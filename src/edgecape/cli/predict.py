@@ -14,8 +14,8 @@ from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from edgecape.boxes import Boxes
-    from edgecape.journal import Entry, Journal
+    from edgecape.batch.parts import Entry, Journal
+    from edgecape.formats.boxes import Boxes
     from edgecape.predictor import EdgeCape
     from edgecape.types import Prompt, Support
 
@@ -69,11 +69,11 @@ def predict(
         model: A model folder, hub id or official checkpoint; the default model if not given.
         batch: Photos per forward pass.
     """
-    from edgecape import results
-    from edgecape.batch import find_queries
-    from edgecape.boxes import read_boxes
+    from edgecape.batch import outputs as results
+    from edgecape.batch.queries import find_queries
     from edgecape.errors import AnnotationError, SettingsError
-    from edgecape.video import is_video
+    from edgecape.formats.boxes import read_boxes
+    from edgecape.io.video import is_video
 
     found = find_queries(queries, output)
     results.check_format(format, found)
@@ -89,7 +89,7 @@ def predict(
     looked_at = None if boxes is None else read_boxes(boxes)
 
     print("loading the model …", flush=True)
-    from edgecape.journal import Journal
+    from edgecape.batch.parts import Journal
     from edgecape.predictor import EdgeCape
     from edgecape.types import Prompt
 
@@ -122,7 +122,8 @@ def _predict_all(
     estimator: EdgeCape, prompt: Prompt, queries: list[Path], journal: Journal, boxes: Boxes | None, batch: int
 ) -> tuple[str, list[str]]:
     """A line that says what happened, and messages of what could not be done."""
-    from edgecape.batch import count, run
+    from edgecape.batch.queries import count
+    from edgecape.batch.run import run
     from edgecape.errors import EdgeCapeError
 
     done, before, failed = 0, 0, []
@@ -142,8 +143,8 @@ def _predict_all(
 
 
 def _write(output: Path, entries: list[Entry], format: str) -> Path:
+    from edgecape.batch.outputs import write_results
     from edgecape.errors import EdgeCapeError
-    from edgecape.results import write_results
 
     try:
         return write_results(output, entries, format)
@@ -154,8 +155,8 @@ def _write(output: Path, entries: list[Entry], format: str) -> Path:
 
 def _draw_all(output: Path, entries: list[Entry], keep: bool) -> list[str]:
     """Messages of what could not be drawn."""
+    from edgecape.batch.outputs import by_source, draw_source
     from edgecape.errors import EdgeCapeError
-    from edgecape.results import by_source, draw_source
 
     failed = []
     with _progress() as progress:
@@ -198,8 +199,8 @@ def check_folder(output: Path) -> None:
 
 def read_support(path: Path, points: str | None, edges: str | None) -> list[Support]:
     from edgecape.errors import AnnotationError
-    from edgecape.images import SUFFIXES
-    from edgecape.supports import read_supports
+    from edgecape.formats.supports import read_supports
+    from edgecape.io.images import SUFFIXES
     from edgecape.types import Support
 
     if path.suffix.lower() not in SUFFIXES:

@@ -39,11 +39,11 @@ class Train:
 def train(options: Train) -> int:
     from dataclasses import replace
 
-    from edgecape.data.coco import read_coco
     from edgecape.data.features import FeatureStore
+    from edgecape.data.objects import read_coco
     from edgecape.errors import SettingsError
     from edgecape.training.loop import train as run
-    from edgecape.weights.backbone import load_backbone
+    from edgecape.weights.backbones import load_backbone
     from edgecape.weights.store import load_model
 
     settings = options.settings

@@ -17,11 +17,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from edgecape.data import mp100
-from edgecape.data.coco import Entry, load_coco
-from edgecape.data.sources import ARCHIVE, SourceFolder, Wanted, find, index_folder, same_content, size_of
+from edgecape.data.sources import ARCHIVE, SOURCES, SourceFolder, Wanted, find, index_folder, same_content, size_of
 from edgecape.errors import DataError
-from edgecape.files import atomic_path
+from edgecape.io import mp100
+from edgecape.io.coco import Entry, load_coco
+from edgecape.io.files import atomic_path
 
 Status = Literal["there", "placed", "missing", "ambiguous", "conflict"]
 
@@ -62,9 +62,7 @@ class Report:
         return {
             "out": self.out,
             "complete": self.complete,
-            "sources": [
-                {**asdict(mp100.SOURCES[key]), "images": dict(counts)} for key, counts in self.sources().items()
-            ],
+            "sources": [{**asdict(SOURCES[key]), "images": dict(counts)} for key, counts in self.sources().items()],
             "problems": [asdict(item) for item in self.problems],
         }
 
@@ -75,9 +73,9 @@ def parse_sources(values: Iterable[str]) -> dict[str, Path]:
     for value in values:
         key, equals, folder = value.partition("=")
         key = key.strip().lower()
-        if not equals or key not in mp100.SOURCES:
+        if not equals or key not in SOURCES:
             hint = "; MP-100's DeepFashion is deepfashion2" if key == "deepfashion" else ""
-            raise DataError(f"source {value!r} is not NAME=FOLDER with a NAME of {', '.join(mp100.SOURCES)}{hint}")
+            raise DataError(f"source {value!r} is not NAME=FOLDER with a NAME of {', '.join(SOURCES)}{hint}")
         if not Path(folder).is_dir():
             raise DataError(f"source {key}: folder {folder!r} does not exist")
         sources[key] = Path(folder)

@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from edgecape.data.bases import EdgeBase
-from edgecape.data.coco import CocoFile, Entry, load_coco, to_dataset
 from edgecape.data.dataset import Category, Dataset
+from edgecape.data.objects import to_dataset
 from edgecape.errors import ImageError
-from edgecape.images import image_size
+from edgecape.io.coco import CocoFile, Entry, load_coco
+from edgecape.io.edge_base import EdgeBase
+from edgecape.io.images import image_size
 
 SLACK = 1.0  # pixels a box or keypoint may lie outside: files count pixels from 0 or 1, from centre or corner
 

@@ -11,21 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgecape.errors import DataError
+from edgecape.io.coco import Category
 from edgecape.types import Box
-
-
-@dataclass(frozen=True)
-class Category:
-    """A kind of object and its keypoint definition."""
-
-    id: int
-    name: str
-    K: int
-    edges: tuple[tuple[int, int], ...]  # 0-based
-    names: tuple[str, ...] | None = None  # of the keypoints
-    supercategory: str | None = None
-    symmetry: tuple[tuple[int, int], ...] = ()  # 0-based pairs of keypoints that change places in a mirror
-    file_base: int | None = None  # what the file counted its edges from; None without edges
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,3 +116,10 @@ def restrict(dataset: Dataset, categories: Sequence[str] = (), skip_missing: boo
     owners = {dataset.instances[index].category for index in allowed}
     smaller = dataset.subset(sorted(owners), lambda instance: instance.index in allowed)
     return replace(smaller, notes=(*dataset.notes, f"restricted to {part}")), part
+
+
+def definition_of(category: Category) -> tuple[object, ...]:
+    """What makes two categories the same to label: the names of their keypoints, or the category itself."""
+    if category.names is None or all(name.isdigit() for name in category.names):
+        return (category.name, category.K)
+    return category.names

@@ -28,10 +28,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from edgecape.data.views import PLAIN, AugmentSettings, View
+from edgecape.data.crops import PLAIN, AugmentSettings, View
 from edgecape.errors import DataError
-from edgecape.files import atomic_write
-from edgecape.images import load_image
+from edgecape.io.files import atomic_write
+from edgecape.io.images import load_image
 from edgecape.model.adapter import Adapter
 from edgecape.model.backbone import Backbone, normalise_pixels
 

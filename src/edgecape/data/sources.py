@@ -1,4 +1,4 @@
-"""Finding an image of MP-100 in the folder of the data set it comes from.
+"""The data sets that MP-100 takes its images from, and finding an image in the folder of one of them.
 
 A folder is indexed once and may be laid out in any way: an image is found by its file name. Where one name means
 several files, its folders and then the picture's size decide; what stays ambiguous is said to be, not guessed.
@@ -19,12 +19,148 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from edgecape.data import mp100
 from edgecape.errors import ImageError
-from edgecape.images import image_size
+from edgecape.io import mp100
+from edgecape.io.images import image_size
 
 FRAME = re.compile(r"(\d+)_(\d+)\.jpe?g")  # camera and frame, as CarFusion names its images
 ARCHIVE = "annotation_data_release.h5"  # in which DeepPoseKit-Data keeps its frames
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set that MP-100 takes images from."""
+
+    key: str
+    title: str
+    group: str  # MP-100's super-category, as in the cross super-category experiments
+    url: str
+    terms: str
+    wanted: str  # which part of the download
+    inside: tuple[str, ...] | None = None
+    """Where names alone are ambiguous: folders in one of which an image has to lie, if not in MP-100's own folder."""
+
+
+SOURCES = {
+    source.key: source
+    for source in (
+        Source(
+            "coco",
+            "COCO 2017",
+            "body",
+            "https://cocodataset.org/#download",
+            "free download; photos under Flickr terms",
+            "train2017",
+        ),
+        Source(
+            "300w",
+            "300W",
+            "face",
+            "https://ibug.doc.ic.ac.uk/resources/300-W/",
+            "free download; research only",
+            "helen, lfpw, afw and ibug with their trainset and testset folders",
+        ),
+        Source(
+            "aflw",
+            "AFLW",
+            "face",
+            "https://www.tugraz.at/institute/icg/research/team-bischof/learning-recognition-surveillance/downloads/aflw",
+            "on request; non-commercial research",
+            "data/flickr/0, 2 and 3; MP-100 calls the folder amur_tiger_body",
+        ),
+        Source(
+            "onehand10k",
+            "OneHand10K",
+            "hand",
+            "https://www.yangangwang.com/papers/WANG-MCC-2018-10.html",
+            "on request; non-commercial research",
+            "Train/source",
+            ("train",),
+        ),
+        Source(
+            "deepfashion2",
+            "DeepFashion2",
+            "clothes",
+            "https://github.com/switchablenorms/DeepFashion2",
+            "a form gives the password; non-commercial research",
+            "train/image; not the older DeepFashion",
+            ("train",),
+        ),
+        Source(
+            "ap10k",
+            "AP-10K",
+            "animal_body",
+            "https://github.com/AlexTheBad/AP-10K",
+            "free download",
+            "data",
+        ),
+        Source(
+            "macaquepose",
+            "MacaquePose",
+            "animal_body",
+            "https://www.pri.kyoto-u.ac.jp/datasets/macaquepose/index.html",
+            "free download; see its page for the terms",
+            "v1/images",
+        ),
+        Source(
+            "fly",
+            "Vinegar Fly (DeepPoseKit-Data)",
+            "animal_body",
+            "https://github.com/jgraving/DeepPoseKit-Data",
+            "free download; Apache-2.0",
+            "datasets/fly/annotation_data_release.h5, or its frames as numbered by MMPose (which shuffles them)",
+            ("fly",),
+        ),
+        Source(
+            "locust",
+            "Desert Locust (DeepPoseKit-Data)",
+            "animal_body",
+            "https://github.com/jgraving/DeepPoseKit-Data",
+            "free download; Apache-2.0",
+            "datasets/locust/annotation_data_release.h5, or its frames as numbered by MMPose (which shuffles them)",
+            ("locust",),
+        ),
+        Source(
+            "cub200",
+            "CUB-200-2011",
+            "animal_body",
+            "https://www.vision.caltech.edu/datasets/cub_200_2011/",
+            "free download; non-commercial research",
+            "images; not the older CUB-200 of 2010",
+        ),
+        Source(
+            "carfusion",
+            "CarFusion",
+            "vehicle",
+            "http://www.cs.cmu.edu/~ILIM/projects/IM/CarFusion/cvpr2018/index.html",
+            "on request; research",
+            "train and test with the folders images_jpg and gt of every sequence",
+            (),
+        ),
+        Source(
+            "animalweb",
+            "AnimalWeb",
+            "animal_face",
+            "https://fdmaproject.wordpress.com/author/fdmaproject/",
+            "free download; see its page for the terms",
+            "animal_dataset_v1_clean_check",
+        ),
+        Source(
+            "keypoint5",
+            "Keypoint-5",
+            "furniture",
+            "https://github.com/jiajunwu/3dinn",
+            "free download; see its page for the terms",
+            "keypoint-5.zip, with a folder for each of its five kinds",
+            (),
+        ),
+    )
+}
+
+
+def group(category_id: int) -> str:
+    """MP-100's super-category: body, face, hand, animal_body, animal_face, clothes, furniture or vehicle."""
+    return SOURCES[mp100.KINDS[category_id - 1].source].group
 
 
 @dataclass(frozen=True)
@@ -40,8 +176,8 @@ class Wanted:
         return self.file_name.split("/")[0]
 
     @property
-    def source(self) -> mp100.Source:
-        return mp100.SOURCES[mp100.BY_FOLDER[self.folder].source]
+    def source(self) -> Source:
+        return SOURCES[mp100.BY_FOLDER[self.folder].source]
 
 
 @dataclass(frozen=True)

@@ -1,25 +1,26 @@
-"""Splits by super-category: train on all but one, test on that one. And AP-10K's view, where all share a definition."""
+"""Splits by super-category: train on all but one, test on that one."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edgecape.data import mp100
-from edgecape.data.bases import EdgeBase
-from edgecape.data.coco import CocoFile, load_coco, to_dataset
 from edgecape.data.dataset import Category, Dataset
+from edgecape.data.objects import to_dataset
+from edgecape.data.sources import group
 from edgecape.errors import DataError
-from edgecape.files import write_json
+from edgecape.io import mp100
+from edgecape.io.coco import CocoFile, load_coco
+from edgecape.io.edge_base import EdgeBase
+from edgecape.io.files import write_json
 
 
 def super_categories(categories: Sequence[Category]) -> list[str | None]:
     """The super-category of each category: MP-100's own eight for its files, else what the file says."""
     if mp100.is_mp100((category.id, category.name) for category in categories):
-        return [mp100.group(category.id) for category in categories]
+        return [group(category.id) for category in categories]
     return [category.supercategory for category in categories]
 
 
@@ -41,22 +42,6 @@ def _held(categories: Sequence[Category], name: str, where: str) -> set[int]:
     if len(held) == len(categories):
         raise DataError(f"{where} has no other super-category than {name!r}, so nothing would be left to train on")
     return held
-
-
-def single_definition(dataset: Dataset, name: str = "animal") -> Dataset:
-    """All categories as one, so that support and query may be of different species (AP-10K); they must share their
-    keypoints and edges."""
-    if not dataset.categories:
-        raise DataError(f"{dataset.name} has no categories")
-    first = dataset.categories[0]
-    for category in dataset.categories:
-        if (category.K, category.names, category.edges) != (first.K, first.names, first.edges):
-            raise DataError(
-                f"{dataset.name}: {category.name!r} and {first.name!r} have different keypoints or edges, "
-                "so they cannot be one category"
-            )
-    merged = replace(first, id=0, name=name, supercategory=None)
-    return replace(dataset, categories=(merged,), instances=tuple(replace(i, category=0) for i in dataset.instances))
 
 
 def write_hold_out(

@@ -11,12 +11,12 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from edgecape import graph
 from edgecape.model.aspects import Shots, Turns, encode_turns, localise_best
 from edgecape.model.backbone import Backbone
 from edgecape.model.network import Network
 from edgecape.model.settings import NetworkSettings
-from edgecape.weights.backbone import backbone_config
+from edgecape.skeleton import fully_connected
+from edgecape.weights.backbones import backbone_config
 
 if TYPE_CHECKING:
     from edgecape.predictor import EdgeCape
@@ -57,7 +57,7 @@ def count_costs(settings: NetworkSettings | None = None, keypoints: int = 17) ->
             features,
             features[:, None],
             torch.ones(1, keypoints, dtype=torch.bool),
-            graph.fully_connected(keypoints)[None],
+            torch.from_numpy(fully_connected(keypoints))[None],
             coordinates=torch.rand(1, 1, keypoints, 2),
         )
     counted = counter.get_flop_counts()
@@ -85,7 +85,7 @@ def measure_speed(model: EdgeCape, keypoints: int, repeats: int = 9) -> Iterator
     with torch.inference_mode():
         features = model.backbone(pixels, model.network.adapter)
         visible = torch.ones(1, 1, keypoints, dtype=torch.bool, device=model.device)
-        prior = graph.fully_connected(keypoints)[None].to(model.device)
+        prior = torch.from_numpy(fully_connected(keypoints))[None].to(model.device)
         shots = Shots(features[:, None], torch.rand(1, 1, keypoints, 2, device=model.device))
         mirrored_query = features if model.network.settings.mirror_query else None
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgecape.data.dataset import Dataset
-from edgecape.data.episodes import definition_of
+from edgecape.data.dataset import Dataset, definition_of
 from edgecape.errors import DataError
 
 CATEGORY, SUPERCATEGORY = "category ", "supercategory "  # prefixes of names: MP-100 has "face" as both

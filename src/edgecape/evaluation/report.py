@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from edgecape.evaluation.result import Row
-from edgecape.files import atomic_write, write_json
+from edgecape.evaluation.results import Row
+from edgecape.io.files import atomic_write, write_json
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 
 from edgecape.examples.lamps import EDGES, NAMES, draw_lamp
-from edgecape.images import RGB, load_image
+from edgecape.io.images import RGB, load_image
 from edgecape.types import Support
 
 FOLDER = Path(__file__).parent

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgecape.images import RGB
+from edgecape.io.images import RGB
 
 NAMES = ("foot left", "foot right", "shoulder", "elbow", "neck", "shade left", "shade right")
 EDGES = ((0, 1), (0, 2), (1, 2), (2, 3), (3, 4), (4, 5), (4, 6), (5, 6))

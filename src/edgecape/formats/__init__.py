@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from edgecape.errors import DataError
-from edgecape.files import read_json
 from edgecape.formats import coco, deeplabcut, labelme, labelstudio, sleap, tidy, yolo
 from edgecape.formats.labels import LabelledImage, LabelledObject, LabelSet, from_poses, to_supports
+from edgecape.io.files import read_json
 
 __all__ = [
     "READERS",

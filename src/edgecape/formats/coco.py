@@ -17,9 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from edgecape.data.bases import EdgeBase
 from edgecape.errors import AnnotationError, DataError
-from edgecape.files import write_json
 from edgecape.formats.labels import (
     LabelledImage,
     LabelledObject,
@@ -32,6 +30,8 @@ from edgecape.formats.labels import (
     rounded_score,
     unique_names,
 )
+from edgecape.io.edge_base import EdgeBase
+from edgecape.io.files import write_json
 
 Entry = dict[str, Any]
 
@@ -42,8 +42,8 @@ def read(path: str | os.PathLike[str], edge_base: EdgeBase = "auto") -> list[Lab
     With one such category it lists every photo of the file, with several each lists the photos that show it.
     edge_base: what the file counts its edges from: 0, 1 or "auto".
     """
-    from edgecape.data.coco import load_coco, read_categories
-    from edgecape.data.locate import locate
+    from edgecape.io.coco import load_coco, read_categories
+    from edgecape.io.paths import locate
 
     with reading(path):
         file = load_coco(path)
@@ -177,7 +177,7 @@ def _ids(label_sets: Sequence[LabelSet], dataset: str | os.PathLike[str] | None)
     files = dict.fromkeys(image.file for labels in label_sets for image in labels.images)
     if dataset is None:
         return {file: id_ for id_, file in enumerate(files, start=1)}, list(range(1, len(label_sets) + 1))
-    from edgecape.data.coco import load_coco
+    from edgecape.io.coco import load_coco
 
     known = load_coco(dataset)
     image_ids = {plain_path(entry["file_name"]): id_ for id_, entry in known.images.items()}

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgecape.errors import DataError
-from edgecape.files import atomic_write, read_yaml
 from edgecape.formats.labels import (
     PIXEL_DIGITS,
     SCORE_DIGITS,
@@ -30,6 +29,7 @@ from edgecape.formats.labels import (
     plain_path,
     reading,
 )
+from edgecape.io.files import atomic_write, read_yaml
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from edgecape.errors import AnnotationError, DataError
-from edgecape.files import read_json, write_json
 from edgecape.formats.labels import (
     LabelledImage,
     LabelledObject,
@@ -30,6 +29,7 @@ from edgecape.formats.labels import (
     reading,
     rounded_score,
 )
+from edgecape.io.files import read_json, write_json
 
 VERSION = "5.5.0"  # of the LabelMe whose files these are like
 EXTRA = "edgecape"

@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgecape.errors import DataError
-from edgecape.files import atomic_write, read_json, write_json
 from edgecape.formats.labels import (
     LabelledImage,
     LabelledObject,
@@ -33,7 +32,8 @@ from edgecape.formats.labels import (
     reading,
     rounded_score,
 )
-from edgecape.images import SUFFIXES
+from edgecape.io.files import atomic_write, read_json, write_json
+from edgecape.io.images import SUFFIXES
 
 DIGITS = 8  # decimals of a percentage: an error of at most 0.0005 px in a photo of 10 000 000 px
 POINT_SIZE = 0.5  # percent, how Label Studio draws a keypoint

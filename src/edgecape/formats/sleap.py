@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from edgecape.errors import DataError
-from edgecape.files import atomic_path
 from edgecape.formats.labels import LabelledImage, LabelledObject, LabelSet, plain_path, reading
+from edgecape.io.files import atomic_path
 
 
 def read(path: str | os.PathLike[str]) -> list[LabelSet]:

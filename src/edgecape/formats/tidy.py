@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 
 from edgecape.errors import DataError
-from edgecape.files import atomic_write
 from edgecape.formats.labels import (
     PIXEL_DIGITS,
     SCORE_DIGITS,
@@ -25,6 +24,7 @@ from edgecape.formats.labels import (
     plain_path,
     reading,
 )
+from edgecape.io.files import atomic_write
 
 COLUMNS = (
     *("image", "width", "height", "category", "object", "keypoint", "x", "y", "visible", "score"),

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from edgecape.errors import AnnotationError, DataError
-from edgecape.files import atomic_write, read_yaml
 from edgecape.formats.labels import (
     LabelledImage,
     LabelledObject,
@@ -30,7 +29,8 @@ from edgecape.formats.labels import (
     reading,
     unique_names,
 )
-from edgecape.images import SUFFIXES, image_size
+from edgecape.io.files import atomic_write, read_yaml
+from edgecape.io.images import SUFFIXES, image_size
 
 DIGITS = 8  # decimals: an error of at most 0.0005 px in a photo of 100 000 px
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from edgecape import graph
+from edgecape.model import graph
 from edgecape.model.attention import Attention, GraphFeedForward, PositionedCrossAttention, key_bias
 from edgecape.model.pose_graph import PoseGraph
 from edgecape.model.positions import sine_of_coordinates

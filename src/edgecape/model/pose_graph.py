@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from edgecape import graph
+from edgecape.model import graph
 from edgecape.model.attention import Attention, GraphFeedForward, PositionedCrossAttention, key_bias
 from edgecape.model.settings import NetworkSettings
 

@@ -37,12 +37,6 @@ def gaussian_axes(coordinates: Tensor, image_size: tuple[int, int], stride: floa
     return _gaussian_rows(centre[..., 1], height), _gaussian_rows(centre[..., 0], width)
 
 
-def gaussian_maps(coordinates: Tensor, image_size: tuple[int, int], stride: float) -> Tensor:
-    """Gaussian maps (..., map height, map width) of keypoints (..., 2)."""
-    rows, columns = gaussian_axes(coordinates, image_size, stride)
-    return rows[..., :, None] * columns[..., None, :]
-
-
 def pooling_from_maps(maps: Tensor, grid: tuple[int, int]) -> Tensor:
     """Keypoint maps (..., h, w) → weights (..., grid h, grid w) that pool the feature map as the maps would pool
     its bilinear enlargement: resizing is linear, so it can be applied to the maps instead of to all channels."""

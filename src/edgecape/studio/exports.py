@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from edgecape import formats
+from edgecape.batch.outputs import SUFFIXES
 from edgecape.errors import AnnotationError
 from edgecape.formats import LabelledImage, LabelledObject, LabelSet
-from edgecape.images import SUFFIXES as IMAGE_SUFFIXES
-from edgecape.results import SUFFIXES
+from edgecape.io.images import SUFFIXES as IMAGE_SUFFIXES
 from edgecape.studio.limits import RefusedError
 from edgecape.studio.models import Format, Photo, Project, Query, Shot
 from edgecape.studio.project import ProjectStore

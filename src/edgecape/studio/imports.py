@@ -10,13 +10,13 @@ from pydantic import BaseModel, ValidationError
 
 from edgecape import formats
 from edgecape.errors import AnnotationError, DataError, EdgeCapeError
-from edgecape.files import read_json
 from edgecape.formats import LabelledImage, LabelledObject, LabelSet
 from edgecape.formats.labels import default_names, unique_names
+from edgecape.formats.supports import is_small_json, read_supports
+from edgecape.io.files import read_json
 from edgecape.studio.limits import RefusedError
 from edgecape.studio.models import Failure, Imported, Marks, Photo, Point, Shot
 from edgecape.studio.project import ProjectStore, as_label, check_marks, sentence
-from edgecape.supports import is_small_json, read_supports
 from edgecape.types import Support
 
 M = TypeVar("M", bound=BaseModel)

@@ -9,7 +9,7 @@ from pathlib import Path
 from PIL import Image
 
 from edgecape.errors import ImageError
-from edgecape.images import ORIENTATION, RGB, load_image
+from edgecape.io.images import ORIENTATION, RGB, load_image
 from edgecape.studio.limits import Limits, RefusedError
 from edgecape.studio.models import id_of
 

@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from edgecape.errors import AnnotationError, DataError, EdgeCapeError, ImageError
-from edgecape.files import atomic_write, read_json, write_json
+from edgecape.io.files import atomic_write, read_json, write_json
 from edgecape.studio import pictures
 from edgecape.studio.limits import Limits, RefusedError
 from edgecape.studio.models import Document, Failure, Marks, Photo, Project, Uploaded, id_of

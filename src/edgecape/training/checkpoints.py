@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from edgecape.errors import WeightsError
-from edgecape.files import atomic_write
+from edgecape.io.files import atomic_write
 
 SUFFIX = ".checkpoint"
 

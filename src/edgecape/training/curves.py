@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from edgecape.files import atomic_path
+from edgecape.io.files import atomic_path
 
 
 def draw_curves(entries: list[dict[str, Any]], path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 import time
@@ -16,7 +15,6 @@ import torch
 from torch import Tensor
 
 from edgecape.data.dataset import Dataset
-from edgecape.data.episodes import Batch, EpisodeSampler
 from edgecape.data.features import FeatureStore
 from edgecape.errors import EdgeCapeError, SettingsError, WeightsError
 from edgecape.model.network import Network
@@ -24,6 +22,7 @@ from edgecape.training.checkpoints import load_checkpoint, save_checkpoint
 from edgecape.training.initialise import start_from_matching, start_new_parts
 from edgecape.training.objective import Objective
 from edgecape.training.run import Run
+from edgecape.training.sampler import Batch, EpisodeSampler
 from edgecape.training.settings import PhaseSettings, TrainSettings
 from edgecape.training.validation import Validation
 from edgecape.weights.store import save_model
@@ -325,8 +324,3 @@ class PhaseTrainer:
         network = Network(self.network.settings)
         network.load_state_dict(load_model(folder).head)
         return network
-
-
-def read_log(folder: Path) -> list[dict[str, Any]]:
-    """The entries of a run's log."""
-    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]

@@ -8,13 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from edgecape.data.episodes import Batch
 from edgecape.errors import SettingsError
 from edgecape.model.adapter import Adapter
 from edgecape.model.attention import GraphFeedForward
 from edgecape.model.consistency import claimed
 from edgecape.model.network import Network
 from edgecape.training.losses import adjacency_loss, mean_distance, mean_miss, offset_loss, similarity_loss
+from edgecape.training.sampler import Batch
 from edgecape.training.settings import PhaseSettings
 
 Finish = Callable[[Tensor, Adapter | None], Tensor]

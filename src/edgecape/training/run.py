@@ -16,7 +16,7 @@ import torch
 from edgecape import __version__
 from edgecape.data.dataset import Dataset
 from edgecape.errors import SettingsError
-from edgecape.files import atomic_write
+from edgecape.io.files import atomic_write
 from edgecape.training.settings import TrainSettings
 
 SETTINGS, LOG, CURVES = "settings.json", "log.jsonl", "curves.png"

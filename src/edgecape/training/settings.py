@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from edgecape.data.episodes import EpisodeSettings
-from edgecape.data.views import AugmentSettings
+from edgecape.data.crops import AugmentSettings
 from edgecape.errors import SettingsError
 from edgecape.model.settings import BackboneSettings, NetworkSettings
+from edgecape.training.sampler import EpisodeSettings
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgecape.data.dataset import Dataset
-from edgecape.data.episodes import definition_of
+from edgecape.data.dataset import Dataset, definition_of
 from edgecape.data.features import FeatureStore
 from edgecape.evaluation.episodes import protocol_episodes
-from edgecape.evaluation.localisers import Runner, proposals, refined
-from edgecape.evaluation.protocol import evaluate
+from edgecape.evaluation.evaluate import evaluate
+from edgecape.evaluation.methods import Runner, proposals, refined
 from edgecape.model.network import Network
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from edgecape.errors import SettingsError, WeightsError
-from edgecape.files import atomic_write
+from edgecape.io.files import atomic_write
 from edgecape.model.settings import BackboneSettings, NetworkSettings
 
 FORMAT = 1

@@ -1,0 +1,125 @@
+"""What an evaluation leaves: the distance of every keypoint of every pair, from which all numbers can be computed."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgecape.errors import DataError
+from edgecape.evaluation.metrics import THRESHOLDS, Floats, bootstrap_means, pair_metrics
+from edgecape.io.files import atomic_write
+
+Groups = Mapping[str, Sequence[int]]  # name → indices of categories
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """One method on P pairs."""
+
+    dataset: str
+    categories: tuple[str, ...]
+    category: NDArray[np.int64]  # (P,) index into categories
+    pairs: NDArray[np.int64]  # (P, S + 1): support…, query
+    distance: Floats  # (P, largest K), relative to the longer side of the query's box; nan where it does not count
+    scale: Floats  # (P,) longer side of the query's box in pixels
+
+    def per_pair(self, thresholds: Sequence[float] = THRESHOLDS) -> dict[str, Floats]:
+        """Every metric of every pair, (P,) each."""
+        return pair_metrics(self.distance, self.scale, thresholds)
+
+    def metrics(self, thresholds: Sequence[float] = THRESHOLDS) -> dict[str, float]:
+        """Means over all pairs."""
+        return {name: float(values.mean()) for name, values in self.per_pair(thresholds).items()}
+
+    def subset(self, chosen: NDArray[np.bool_]) -> Result:
+        """Only these pairs (P,)."""
+        parts = {name: getattr(self, name)[chosen] for name in ("category", "pairs", "distance", "scale")}
+        return replace(self, **parts)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """As an .npz file."""
+        with atomic_write(path, "wb") as file:
+            np.savez_compressed(
+                file,
+                dataset=self.dataset,
+                categories=np.array(self.categories, dtype=np.str_),
+                category=self.category,
+                pairs=self.pairs,
+                distance=self.distance,
+                scale=self.scale,
+            )
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Result:
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                return Result(
+                    dataset=str(file["dataset"]),
+                    categories=tuple(file["categories"].tolist()),
+                    category=file["category"],
+                    pairs=file["pairs"],
+                    distance=file["distance"],
+                    scale=file["scale"],
+                )
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise DataError(f"{path} is not a saved evaluation result: {error}") from error
+
+
+@dataclass(frozen=True)
+class Row:
+    """Means over the pairs of a group of categories, each with its 95 % interval."""
+
+    group: str
+    categories: int
+    pairs: int
+    mean: dict[str, float]
+    low: dict[str, float]
+    high: dict[str, float]
+
+
+def summarise(
+    result: Result, groups: Groups, thresholds: Sequence[float] = THRESHOLDS, resamples: int = 1000
+) -> list[Row]:
+    """The metrics of each group that has pairs."""
+    return _rows(result.per_pair(thresholds), result, groups, resamples)
+
+
+def compare(
+    first: Result, second: Result, groups: Groups, thresholds: Sequence[float] = THRESHOLDS, resamples: int = 1000
+) -> list[Row]:
+    """First minus second on the same pairs; where an interval leaves out 0, other photos would show it too."""
+    if not np.array_equal(first.pairs, second.pairs) or first.dataset != second.dataset:
+        raise DataError(
+            f"results on {first.dataset} and {second.dataset} cannot be compared: they are not on the same pairs"
+        )
+    ours, theirs = first.per_pair(thresholds), second.per_pair(thresholds)
+    return _rows({name: ours[name] - theirs[name] for name in ours}, first, groups, resamples)
+
+
+def _rows(metrics: dict[str, Floats], result: Result, groups: Groups, resamples: int) -> list[Row]:
+    values = np.stack(list(metrics.values()), axis=1)  # (P, M)
+    _, support = np.unique(np.sort(result.pairs[:, :-1], axis=1), axis=0, return_inverse=True)
+    samples = bootstrap_means(values, result.category, support.ravel(), result.pairs[:, -1], resamples)
+    present, count = np.unique(result.category, return_counts=True)
+    rows = []
+    for group, members in groups.items():
+        chosen = np.isin(present, list(members))
+        if not chosen.any():
+            continue
+        means = values[np.isin(result.category, list(members))].mean(axis=0)
+        resampled = np.average(samples[:, chosen], axis=1, weights=count[chosen])  # each category keeps its weight
+        low, high = np.nanquantile(resampled, (0.025, 0.975), axis=0)
+        rows.append(
+            Row(
+                group,
+                int(chosen.sum()),
+                int(count[chosen].sum()),
+                *(dict(zip(metrics, column.tolist(), strict=True)) for column in (means, low, high)),
+            )
+        )
+    return rows

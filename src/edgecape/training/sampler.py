@@ -1,0 +1,260 @@
+"""Training episodes: a few supports and a query with the same keypoints, annotated or self-supervised.
+
+Every choice is drawn from (seed, epoch, position in the epoch): an epoch can be entered anywhere and two processes can
+share it, and nothing about the state of a random generator has to be saved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from edgecape.data.crops import PLAIN, AugmentSettings, View, inside, make_view
+from edgecape.data.dataset import Dataset, Instance, definition_of
+from edgecape.data.features import Crop, FeatureStore
+from edgecape.errors import DataError
+from edgecape.model import graph
+from edgecape.model.consistency import faces_away
+from edgecape.skeleton import adjacency, fully_connected, mirrored_order
+
+
+@dataclass(frozen=True)
+class EpisodeSettings:
+    shots: tuple[int, ...] = (1,)
+    """Supports of an episode; of several numbers every step draws one, so that one model serves one and many."""
+    balance: Literal["category", "definition", "root"] = "category"
+    """Draw every category equally often (paper); or every keypoint definition, then one of its categories; or a
+    definition as often as the square root of how many categories have it."""
+    steps_per_epoch: int = 0
+    """0: every category is drawn as often as the largest one has objects (paper)."""
+    self_supervised: float = 0.0
+    """Share of episodes made of two views of one photo with random points on the object and a random graph."""
+    points: tuple[int, int] = (5, 24)
+    """Fewest and most points of a self-supervised episode."""
+    subset: float = 0.0
+    """Probability that an annotated episode keeps only a random part of its keypoints."""
+    edge_noise: float = 0.0
+    """Probability that an episode's skeleton gets wrong edges, loses some, or is replaced by the full graph."""
+    most_objects: int = 0
+    """Use only so many objects of a category, the first in the file; 0: all."""
+    views: int = 0
+    """Views per object, shared by all epochs, so that features can be cached: the first is the crop as it is evaluated,
+    the others are augmented; 0: new augmented views every time."""
+    facing: bool = False
+    """Turn the supports to face the way the query does: every third view is the mirror image of the one two before it.
+    For networks that look at mirrored supports too."""
+    seed: int = 0
+    augment: AugmentSettings = field(default_factory=AugmentSettings)
+
+
+class Batch(NamedTuple):
+    """B episodes, padded to the largest K among them."""
+
+    query: Tensor  # (B, …), what `Backbone.begin` gave: without adapted blocks, features (B, C, h, w)
+    support: Tensor  # (B, S, …), the same
+    coordinates: Tensor  # (B, S, K, 2) of the supports, in [0, 1]
+    visible: Tensor  # (B, K) bool, in all supports (as the protocol drops the others)
+    prior: Tensor  # (B, K, K)
+    target: Tensor  # (B, K, 2) of the query, in [0, 1]
+    weight: Tensor  # (B, K) bool: usable in query and supports
+
+    def to(self, device: torch.device) -> Batch:
+        return Batch(*(tensor.to(device) for tensor in self))
+
+
+class _Episode(NamedTuple):
+    supports: list[Crop]
+    query: Crop
+    coordinates: NDArray[np.float32]  # (S, K, 2)
+    visible: NDArray[np.bool_]  # (K,)
+    prior: Tensor  # (K, K)
+    target: NDArray[np.float32]  # (K, 2)
+    target_visible: NDArray[np.bool_]  # (K,)
+
+
+class EpisodeSampler:
+    """Draws episodes from a data set and turns them into batches of features."""
+
+    def __init__(self, dataset: Dataset, store: FeatureStore, settings: EpisodeSettings):
+        self.dataset, self.store, self.settings = dataset, store, settings
+        needed = max(settings.shots) + 1
+        most = settings.most_objects or None
+        self.members = [members[:most] for members in dataset.by_category]
+        self.usable = [index for index, members in enumerate(self.members) if len(members) >= needed]
+        if not self.usable:
+            raise DataError(
+                f"no category of {dataset.name} has {needed} objects, which {needed - 1} shots and a query need; "
+                "use fewer shots or more data"
+            )
+        definitions: dict[tuple[object, ...], list[int]] = {}
+        for index in self.usable:
+            definitions.setdefault(definition_of(dataset.categories[index]), []).append(index)
+        self.definitions = list(definitions.values())
+
+    def steps(self, batch: int) -> int:
+        """Steps of one epoch with a global batch size."""
+        if self.settings.steps_per_epoch:
+            return self.settings.steps_per_epoch
+        largest = max(len(self.members[index]) for index in self.usable)
+        return max(1, len(self.usable) * largest // batch)
+
+    def order(self, epoch: int, length: int) -> NDArray[np.int64]:
+        """The category of each episode of an epoch."""
+        rng = np.random.default_rng((self.settings.seed, epoch, 0))
+        if self.settings.balance != "category":
+            power = 0.5 if self.settings.balance == "root" else 0.0
+            weights = np.array([len(categories) for categories in self.definitions]) ** power
+            drawn = rng.choice(len(weights), size=length, p=weights / weights.sum())
+            return np.array([rng.choice(self.definitions[index]) for index in drawn])
+        rounds = -(-length // len(self.usable))
+        everyone = np.concatenate([rng.permutation(self.usable) for _ in range(rounds)])
+        return everyone[:length]
+
+    def shots(self, epoch: int, step: int) -> int:
+        """Supports of the episodes of a step, the same in all processes."""
+        return int(np.random.default_rng((self.settings.seed, epoch, 3, step)).choice(self.settings.shots))
+
+    def batch(self, epoch: int, categories: NDArray[np.int64], start: int, shots: int = 1) -> Batch:
+        """Episodes `start`, `start` + 1, … of an epoch, one for each of `categories`."""
+        drawn = [self.draw(epoch, start + i, int(category), shots) for i, category in enumerate(categories)]
+        return self.collate(drawn)
+
+    def draw(self, epoch: int, position: int, category: int, shots: int = 1) -> _Episode:
+        rng = np.random.default_rng((self.settings.seed, epoch, 1, position))
+        if rng.random() < self.settings.self_supervised:
+            return self._self_supervised(rng, category, shots)
+        return self._annotated(rng, category, shots)
+
+    # --- one episode -------------------------------------------------------------------------------------
+
+    def _view(
+        self, instance: Instance, rng: np.random.Generator, mirror_image: bool | None = None, avoid: int = -1
+    ) -> tuple[View, int]:
+        """A view of an object other than number `avoid`, and its number; mirror_image: whether it must be one."""
+        numbers = np.arange(self.settings.views) if self.settings.views else rng.integers(2**31, size=16)
+        allowed = [
+            number
+            for number in numbers.tolist()
+            if number != avoid and mirror_image in (None, self._is_mirror_image(number))
+        ]
+        number = int(rng.choice(allowed))
+        return self._numbered_view(instance, number), number
+
+    def _is_mirror_image(self, number: int) -> bool:
+        return self.settings.facing and number % 3 == 2
+
+    def _turned(self, instances: list[Instance]) -> list[bool]:
+        """Which of the supports face another way than the query, which is the last."""
+        *supports, query = (torch.from_numpy(one.keypoints / max(one.box[2:])) for one in instances)
+        both = torch.from_numpy(np.stack([one.visible & instances[-1].visible for one in instances[:-1]]))
+        return faces_away(torch.stack(supports), query.expand(len(supports), -1, -1), both).tolist()
+
+    def _numbered_view(self, instance: Instance, number: int) -> View:
+        settings, symmetric = self.settings, bool(self.dataset.category_of(instance).symmetry)
+        if self._is_mirror_image(number):
+            return self._numbered_view(instance, number - 2).mirror_image(self.store.size)
+        augment = PLAIN if settings.views and number == 0 else settings.augment
+        seed, index = settings.seed, instance.index
+        return make_view(instance.box, self.store.size, augment, seed, index, number, symmetric)
+
+    def _annotated(self, rng: np.random.Generator, category: int, shots: int) -> _Episode:
+        chosen = rng.choice(self.members[category], size=shots + 1, replace=False)
+        instances = [self.dataset.instances[index] for index in chosen]
+        query, number = self._view(instances[-1], rng)
+        away = self._turned(instances) if self.settings.facing else [False] * shots
+        wanted = [self._is_mirror_image(number) != turned for turned in away]
+        views = [self._view(one, rng, way)[0] for one, way in zip(instances[:-1], wanted, strict=True)] + [query]
+        placed = np.stack(
+            [
+                view.coordinates(instance.keypoints, self.store.size)
+                for view, instance in zip(views, instances, strict=True)
+            ]
+        )
+        shown = np.stack([instance.visible for instance in instances]) & inside(placed)
+        swapped = mirrored_order(placed.shape[1], self.dataset.categories[category].symmetry)
+        for row, view in enumerate(views):
+            if view.mirrored:
+                placed[row], shown[row] = placed[row, swapped], shown[row, swapped]
+        prior = torch.from_numpy(adjacency(self.dataset.categories[category].edges, placed.shape[1]))
+        if rng.random() < self.settings.subset and placed.shape[1] > 4:
+            keep = np.sort(rng.permutation(placed.shape[1])[: rng.integers(4, placed.shape[1] + 1)])
+            placed, shown, prior = placed[:, keep], shown[:, keep], prior[keep][:, keep]
+        crops = [Crop(i.image, v, self.settings.augment) for i, v in zip(instances, views, strict=True)]
+        return self._episode(crops, placed, shown, self._noisy(prior, rng))
+
+    def _self_supervised(self, rng: np.random.Generator, category: int, shots: int) -> _Episode:
+        """Two views of one photo: exact correspondences and a new definition every time."""
+        instance = self.dataset.instances[int(rng.choice(self.members[category]))]
+        query, number = self._view(instance, rng, mirror_image=False)
+        supports = [self._view(instance, rng, mirror_image=False, avoid=number)[0] for _ in range(shots)]
+        views = (*supports, query)
+        x, y, w, h = instance.box
+        low, high = self.settings.points
+        points = rng.random((int(rng.integers(low, high + 1)), 2)) * (w, h) + (x, y)
+        placed = np.stack([view.coordinates(points.astype(np.float32), self.store.size) for view in views])
+        crops = [Crop(instance.image, view, self.settings.augment) for view in views]
+        return self._episode(crops, placed, inside(placed), self._noisy(random_graph(points, rng), rng))
+
+    def _episode(
+        self, crops: list[Crop], placed: NDArray[np.float32], shown: NDArray[np.bool_], prior: Tensor
+    ) -> _Episode:
+        """Of supports and query: where (S + 1, K, 2) their keypoints are and whether they can be seen."""
+        seen = np.logical_and.reduce(shown[:-1])
+        return _Episode(crops[:-1], crops[-1], placed[:-1], seen, prior, placed[-1], shown[-1])
+
+    def _noisy(self, prior: Tensor, rng: np.random.Generator) -> Tensor:
+        if rng.random() >= self.settings.edge_noise:
+            return prior
+        generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
+        kind = rng.integers(3)
+        if kind == 0:
+            return graph.add_random_edges(prior, int(rng.integers(1, 9)), generator)
+        if kind == 1:
+            return graph.drop_random_edges(prior, 0.3, generator)
+        return torch.from_numpy(fully_connected(len(prior)))
+
+    # --- a batch -----------------------------------------------------------------------------------------
+
+    def collate(self, episodes: list[_Episode]) -> Batch:
+        K = max(len(episode.target) for episode in episodes)
+        crops = [crop for episode in episodes for crop in (*episode.supports, episode.query)]
+        begun = self.store.begun(crops).unflatten(0, (len(episodes), -1))
+
+        def padded(values: list[NDArray[np.generic] | Tensor], *axes: int) -> Tensor:
+            tensors = [torch.as_tensor(value) for value in values]
+            out = torch.zeros(len(tensors), *(K if a in axes else n for a, n in enumerate(tensors[0].shape)))
+            for row, tensor in zip(out, tensors, strict=True):
+                row[tuple(slice(n) for n in tensor.shape)] = tensor
+            return out
+
+        visible = padded([episode.visible for episode in episodes], 0) > 0
+        return Batch(
+            query=begun[:, -1],
+            support=begun[:, :-1],
+            coordinates=padded([episode.coordinates for episode in episodes], 1),
+            visible=visible,
+            prior=padded([episode.prior for episode in episodes], 0, 1),
+            target=padded([episode.target for episode in episodes], 0),
+            weight=visible & (padded([episode.target_visible for episode in episodes], 0) > 0),
+        )
+
+    def crops(self, view: int) -> list[Crop]:
+        """One view of every object in use."""
+        instances = [self.dataset.instances[index] for index in np.concatenate(self.members)]
+        return [Crop(one.image, self._numbered_view(one, view), self.settings.augment) for one in instances]
+
+
+def random_graph(points: NDArray[np.float64], rng: np.random.Generator) -> Tensor:
+    """Each point joined to its nearest earlier one (a tree), and a few more short edges, as people draw skeletons."""
+    K = len(points)
+    distance = np.linalg.norm(points[:, None] - points[None], axis=-1)
+    edges = [(k, int(distance[k, :k].argmin())) for k in range(1, K)]
+    for k in np.flatnonzero(rng.random(K) < 0.3):
+        near = np.argsort(distance[k])[1:4]
+        edges += [(int(k), int(rng.choice(near)))] if len(near) else []
+    return torch.from_numpy(adjacency(edges, K))

@@ -1,0 +1,149 @@
+"""edgecape evaluate from the command line to its files."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from edgecape.cli.main import main
+from edgecape.evaluation.results import Result
+from edgecape.model.backbone import Backbone
+from edgecape.model.settings import BackboneSettings
+from edgecape.predictor import EdgeCape
+
+import tiny
+import toy
+
+SETTINGS = BackboneSettings(image_size=(56, 56))
+MODEL = ["model, proposals", "model, graph none", "model, graph fixed", "model, graph predicted"]
+SIMPLE = ["copy support", "nearest feature, layer 2", "nearest feature, layer 3"]
+
+
+def tiny_backbone(settings: BackboneSettings, state=None) -> tuple[Backbone, str]:
+    """A DINOv2 of three narrow layers; the same weights whatever layers are asked for."""
+    from transformers import Dinov2Config
+
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "patch_size": 14}
+    config = Dinov2Config(**sizes, image_size=56, use_mask_token=False)
+    return Backbone(config, replace(settings, image_size=(56, 56))).eval(), "tiny"
+
+
+@pytest.fixture(scope="module")
+def lamps(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return toy.write_lamps(tmp_path_factory.mktemp("lamps"), 8, ("lamp", "light"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, lamps: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data set in the usual layout, and a model called "default"."""
+
+    def from_pretrained(source=None, device=None) -> EdgeCape:
+        backbone, fingerprint = tiny_backbone(SETTINGS)
+        return EdgeCape(tiny.network(backbone=SETTINGS), backbone, source or fingerprint, device="cpu")
+
+    monkeypatch.setattr("edgecape.weights.backbones.load_backbone", tiny_backbone)
+    monkeypatch.setattr(EdgeCape, "from_pretrained", from_pretrained)
+    data = tmp_path / "data"
+    shutil.copytree(lamps.parent, data / "images")
+    (data / "annotations").mkdir()
+    for name in ("mp100_split1_test", "mp100_split1_val"):
+        shutil.copy(lamps, data / f"annotations/{name}.json")
+    monkeypatch.setenv("COLUMNS", "200")
+    return data
+
+
+def run(*arguments: str | Path) -> int:
+    return main(["evaluate", *map(str, arguments)])
+
+
+def test_model_and_baselines_on_a_split(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    train = folder / "annotations/mp100_split1_val.json"
+    options = ("--split", "test", "--episodes", 2, "--groups", "things=furniture", "--train-annotations", train)
+    assert run("default", folder, *options, "--out", out) == 0
+    text = capsys.readouterr().out
+    for expected in (
+        *SIMPLE,
+        *MODEL,
+        "EdgeCape (DINOv2-S) (published)",
+        "averages over the five",
+        "things: 2 categories",
+    ):
+        assert expected in text
+    assert "7 instead of 15 queries" in text
+    assert "28 of 28 pairs (2 episodes per category), 2 of 2 categories, 16 of 16 objects (100.0%)" in text
+    stored = json.loads((out / "evaluation.json").read_text())
+    assert list(stored["rows"]) == [*SIMPLE, *MODEL]
+    groups = ["all", "things", "known definition", "category lamp", "category light"]
+    assert [row["group"] for row in stored["rows"]["copy support"]] == groups
+    with open(out / "evaluation.csv", newline="") as file:
+        lines = {(line["group"], line["method"]): line for line in csv.DictReader(file)}
+    saved = Result.load(out / "model_graph_predicted.npz")
+    found = float(lines["all", "model, graph predicted"]["PCK@0.2"])
+    assert found == pytest.approx(saved.metrics()["PCK@0.2"])
+    assert len(lines) == 5 * 7
+    assert len(list(out.iterdir())) == 2 + 7
+
+
+def test_baselines_alone_on_some_categories_with_images_missing(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "images/1003.png").unlink()
+    file = folder / "annotations/mp100_split1_val.json"
+    arguments = ("none", file, "--categories", "lamp", "--episodes", 4, "--thresholds", 0.3)
+    assert run(*arguments) == 2
+    assert "1 of 8 images of mp100_split1_val are missing" in capsys.readouterr().err
+    assert run(*arguments, "--skip-missing") == 0
+    text = capsys.readouterr().out
+    assert "@.3" in text
+    assert "model" not in text
+    assert "1 of 2 categories, 7 of 16 objects" in text
+
+
+def test_the_model_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("default", folder, "--split", "split1_val", "--episodes", 1, "--no-baselines", "--shots", 2) == 0
+    text = capsys.readouterr().out
+    assert "model" in text
+    assert not any(name in text for name in (*SIMPLE, *MODEL))
+
+
+def test_a_backbone_of_its_own_is_matched_with_the_layers_it_has(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("fine-tuned", folder, "--split", "val", "--episodes", 1) == 0
+    text = capsys.readouterr().out
+    assert "nearest feature, layer 3" in text
+    assert "nearest feature, layer 2" not in text
+    assert "it has weights of its own" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("default",), "2 fit, say which one with --split"),
+        (("default", "--split", "train"), "none fits, say which one with --split"),
+        (("none", "--split", "val", "--no-baselines"), "there is nothing to measure"),
+        (("default", "--split", "val", "--shots", "8"), "no category of mp100_split1_val has the 9 objects"),
+        (("default", "--split", "val", "--categories", "lmap"), "did you mean lamp"),
+        (("default", "--split", "val", "--groups", "birds"), "names supercategory 'birds'"),
+        (("default", "--split", "val", "--layers"), "at least one layer"),
+    ],
+)
+def test_bad_input(folder: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str) -> None:
+    model, *options = arguments
+    assert run(model, folder, *options) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_nothing_is_left_to_evaluate(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("1003", "2003"):
+        (folder / f"images/{name}.png").unlink()
+    assert run("default", folder, "--split", "val", "--shots", 7, "--skip-missing") == 2  # each episode needs all 8
+    assert "nothing can be evaluated: 0 of 400 pairs" in capsys.readouterr().err

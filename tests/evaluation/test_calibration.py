@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from edgecape.calibration import FEATURES, fit
+from edgecape.evaluation.calibration import observe, reliability
+from edgecape.evaluation.episodes import protocol_episodes
+
+from toy import estimator, lamps, store
+
+
+def test_observing_counts_every_visible_keypoint(tmp_path: Path):
+    dataset = lamps(tmp_path, 6)
+    episodes, _ = protocol_episodes(dataset, shots=1, episodes=3)
+    found = observe(estimator().network, dataset, episodes, store())
+    pairs = sum(len(episode.queries) for episode in episodes)
+    assert found.features.shape == (7 * pairs, len(FEATURES)) and found.right.shape == (7 * pairs,)
+    assert 0 < found.right.float().mean() < 1
+    fit(found.features, found.right)
+
+
+def test_honest_probabilities_have_no_error():
+    generator = torch.Generator().manual_seed(0)
+    probability = torch.rand(50_000, generator=generator)
+    right = torch.rand(50_000, generator=generator) < probability
+    honest = reliability(probability, right)
+    assert honest.error < 0.01 and honest.auroc == pytest.approx(5 / 6, abs=0.01)
+    assert sum(number for _, _, number in honest.bins) == 50_000
+    assert reliability(torch.ones(50_000), right).error == pytest.approx(0.5, abs=0.01)
+
+
+def test_auroc_of_a_perfect_and_a_wrong_order():
+    right = torch.tensor([True, True, False, False])
+    assert reliability(torch.tensor([0.9, 0.8, 0.2, 0.1]), right).auroc == 1
+    assert reliability(torch.tensor([0.1, 0.2, 0.8, 0.9]), right).auroc == 0
