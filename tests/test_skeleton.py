@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgecape.skeleton import mirrored_order, pairs_of
+from edgecape.skeleton import flip_index, flip_pairs
 
 
 @pytest.mark.parametrize(
@@ -34,19 +34,19 @@ from edgecape.skeleton import mirrored_order, pairs_of
     ],
 )
 def test_names_that_differ_in_nothing_but_the_side(names: list[str] | None, pairs: object) -> None:
-    assert pairs_of(names) == pairs
+    assert flip_pairs(names) == pairs
 
 
 @given(st.lists(st.text(alphabet="lrLRefthig_ 1", max_size=12), max_size=12))
 def test_any_names_give_pairs_that_are_pairs(names: list[str]) -> None:
-    pairs = pairs_of(names)
+    pairs = flip_pairs(names)
     once = [index for pair in pairs for index in pair]
     assert len(once) == len(set(once)) and all(i < j < len(names) for i, j in pairs)
-    order = mirrored_order(len(names), pairs)
+    order = flip_index(len(names), pairs)
     assert [order[index] for index in order] == list(range(len(names)))  # twice in a mirror is as it was
 
 
 @given(st.permutations(["left_eye", "right_eye", "nose", "L_Ear", "R_Ear", "tail"]))
 def test_the_order_of_the_names_does_not_matter(names: list[str]) -> None:
-    found = {frozenset((names[i], names[j])) for i, j in pairs_of(names)}
+    found = {frozenset((names[i], names[j])) for i, j in flip_pairs(names)}
     assert found == {frozenset(("left_eye", "right_eye")), frozenset(("L_Ear", "R_Ear"))}

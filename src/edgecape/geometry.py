@@ -79,28 +79,42 @@ def is_affine(transform: Matrix) -> bool:
     return bool(np.array_equal(transform[2], (0.0, 0.0, 1.0)))
 
 
-def warp(
-    image: NDArray[np.uint8], transform: Matrix, size: tuple[int, int], antialias: bool = False
-) -> NDArray[np.uint8]:
-    """The frame (height, width, 3): bilinear, zero outside the photo, as in the evaluation protocol.
+class Pyramid:
+    """A photo and its halvings, each made when it is first needed, so that a 60-megapixel photo with many boxes does not
+    turn into noise and is not made smaller again for each of them."""
 
-    antialias: halve a large photo until the crop shrinks less than twofold, so that a 60-megapixel photo does not
-    turn into noise. The protocol does not do this.
-    """
-    height, width = size
-    if antialias:
-        zoom = math.sqrt(abs(np.linalg.det(transform[:2, :2])))
-        while zoom <= 0.5 and min(image.shape[:2]) >= 2:
+    def __init__(self, image: NDArray[np.uint8]):
+        self._levels: list[tuple[NDArray[np.uint8], Matrix]] = [(image, np.eye(3))]
+
+    def level(self, zoom: float) -> tuple[NDArray[np.uint8], Matrix]:
+        """The photo halved until a crop of this zoom shrinks it less than twofold, and its pixels → photo pixels."""
+        depth = 0
+        while zoom <= 0.5 and min(self._halved(depth)[0].shape[:2]) >= 2:
+            depth, zoom = depth + 1, 2 * zoom
+        return self._halved(depth)
+
+    def _halved(self, depth: int) -> tuple[NDArray[np.uint8], Matrix]:
+        while len(self._levels) <= depth:
+            image, enlarge = self._levels[-1]
             h, w = image.shape[:2]
-            image = cv2.resize(image, (w // 2, h // 2), interpolation=cv2.INTER_AREA)
+            smaller = cv2.resize(image, (w // 2, h // 2), interpolation=cv2.INTER_AREA)
             sx, sy = w / (w // 2), h / (h // 2)
             # pixel centres: p = s · (p' + ½) − ½
-            enlarge = np.array([[sx, 0, (sx - 1) / 2], [0, sy, (sy - 1) / 2], [0, 0, 1.0]])
-            transform = transform @ enlarge
-            zoom *= 2
+            double = np.array([[sx, 0, (sx - 1) / 2], [0, sy, (sy - 1) / 2], [0, 0, 1.0]])
+            self._levels.append((smaller, enlarge @ double))
+        return self._levels[depth]
+
+    def warp(self, transform: Matrix, size: tuple[int, int]) -> NDArray[np.uint8]:
+        """As `warp`, without noise; the protocol does not do this."""
+        image, enlarge = self.level(math.sqrt(abs(np.linalg.det(transform[:2, :2]))))
+        return warp(image, transform @ enlarge, size)
+
+
+def warp(image: NDArray[np.uint8], transform: Matrix, size: tuple[int, int]) -> NDArray[np.uint8]:
+    """The frame (height, width, 3): bilinear, zero outside the photo, as in the evaluation protocol."""
     if is_affine(transform):
         return _sample(image, transform, size)
-    return cv2.warpPerspective(image, transform, (width, height), flags=cv2.INTER_LINEAR)
+    return cv2.warpPerspective(image, transform, (size[1], size[0]), flags=cv2.INTER_LINEAR)
 
 
 def _sample(image: NDArray[np.uint8], transform: Matrix, size: tuple[int, int]) -> NDArray[np.uint8]:

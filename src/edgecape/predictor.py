@@ -1,54 +1,42 @@
-"""EdgeCape: images in, poses out. The only bridge between images and the network."""
+"""EdgeCape: images in, poses out. Photos become frames here, frames become numbers in a runtime."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from pathlib import Path
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from edgecape import geometry
-from edgecape.calibration import Calibration
-from edgecape.errors import AnnotationError, EdgeCapeError, WeightsError
+from edgecape.errors import AnnotationError, EdgeCapeError, SettingsError
 from edgecape.io.images import RGB, load_image
-from edgecape.model.aspects import Aspects, Shots, Turns, encode_turns, localise_best
-from edgecape.model.backbone import Backbone, normalise_pixels
-from edgecape.model.network import Network, SupportEncoding
-from edgecape.model.pose_graph import PoseGraph
-from edgecape.skeleton import adjacency, fully_connected, mirrored_order, pairs_of
+from edgecape.matching import views
+from edgecape.runtime.base import Located, Runtime
+from edgecape.skeleton import adjacency, flip_index, flip_pairs, fully_connected
 from edgecape.types import Box, Pose, Prompt, Support, as_box
-from edgecape.weights.backbones import fingerprint, load_backbone
-from edgecape.weights.store import load_model, save_model
 
-DEFAULT_MODEL = Path(__file__).parent / "pretrained"  # ships with the package
+if TYPE_CHECKING:
+    import torch
+    from PIL.Image import Image
+
+    from edgecape.runtime.torch_runtime import TorchRuntime
+
+    Picture: TypeAlias = str | os.PathLike[str] | Image | NDArray[np.uint8]
+
+Boxes: TypeAlias = "ArrayLike | Sequence[ArrayLike] | None"
+"""Of one image: (x, y, w, h), a list of such boxes, or None for the whole image."""
+Found: TypeAlias = "Pose | list[Pose] | EdgeCapeError"
+"""Of one image: its pose, a list of poses if it had a list of boxes, or with errors="return" what was wrong with it."""
 
 
 class EdgeCape:
-    """A network with its backbone, ready for photos."""
+    """A model, ready for photos."""
 
-    def __init__(
-        self,
-        network: Network,
-        backbone: Backbone,
-        backbone_fingerprint: str,
-        calibration: Calibration | None = None,
-        facts: dict[str, Any] | None = None,
-        device: str | torch.device | None = None,
-    ):
-        self.device = torch.device(device or best_device())
-        self.network = network.to(self.device).eval()
-        self.backbone = backbone.to(self.device).eval()
-        self.backbone_fingerprint = backbone_fingerprint
-        self.calibration = calibration
-        self.facts = facts or {}
-        self.fingerprint = fingerprint(self.network.state_dict() | {"backbone": _as_tensor(backbone_fingerprint)})
-
-    # --- loading and saving ------------------------------------------------------------------------------
+    def __init__(self, runtime: Runtime):
+        self.runtime = runtime
 
     @classmethod
     def from_pretrained(
@@ -61,50 +49,13 @@ class EdgeCape:
 
         phase: of an official checkpoint that does not say it.
         """
-        path = DEFAULT_MODEL if source is None else Path(source)
-        if path.suffix in (".pth", ".pt"):
-            return cls._from_official(path, phase, device)
-        if not path.is_dir():
-            path = _download(str(source))
-        stored = load_model(path)
-        network = Network(stored.settings)
-        try:
-            network.load_state_dict(stored.head)
-        except RuntimeError as error:
-            raise WeightsError(f"the weights in {path} do not fit its settings: {error}") from error
-        backbone, found = load_backbone(stored.settings.backbone, stored.backbone)
-        facts = dict(stored.facts)
-        trained_on = facts.pop("backbone_fingerprint", None)
-        if stored.backbone is not None:
-            found = trained_on or found  # stored at its resampled grid, so it hashes to something else
-        elif trained_on not in (None, found):
-            import warnings
+        from edgecape.runtime.torch_runtime import TorchRuntime
 
-            warnings.warn(
-                f"this head was trained on backbone {trained_on}, but {found} is used; results may differ", stacklevel=2
-            )
-        calibration = facts.pop("calibration", None)
-        return cls(network, backbone, found, Calibration.from_dict(calibration) if calibration else None, facts, device)
+        return cls(TorchRuntime.load(source, device, phase))
 
-    @classmethod
-    def _from_official(cls, path: Path, phase: int | None, device: str | torch.device | None) -> EdgeCape:
-        from edgecape.weights.official import read_official
-
-        official = read_official(path, phase)
-        network = Network(official.settings)
-        network.load_state_dict(official.head)
-        backbone, found = load_backbone(official.settings.backbone, official.backbone)
-        return cls(network, backbone, found, facts={"converted_from": path.name}, device=device)
-
-    def save_pretrained(
-        self, folder: str | os.PathLike[str], with_backbone: bool = False, dtype: torch.dtype = torch.float32
-    ) -> None:
+    def save_pretrained(self, folder: str | os.PathLike[str], with_backbone: bool = False) -> None:
         """Write config.json and model.safetensors; with_backbone makes the folder self-contained."""
-        facts = {**self.facts, "backbone_fingerprint": self.backbone_fingerprint}
-        if self.calibration is not None:
-            facts["calibration"] = self.calibration.to_dict()
-        backbone = self.backbone.checkpoint_state() if with_backbone else None
-        save_model(folder, self.network.settings, self.network.state_dict(), facts, backbone, dtype)
+        self.torch_runtime.save(folder, with_backbone)
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
         """Upload to a model hub; options go to `huggingface_hub.HfApi.create_repo`."""
@@ -118,60 +69,68 @@ class EdgeCape:
             self.save_pretrained(folder)
             return str(api.upload_folder(repo_id=repo_id, folder_path=folder))
 
+    def to(self, device: str | torch.device) -> EdgeCape:
+        """Move the model to "cpu", "cuda", "mps" …"""
+        self.torch_runtime.to(device)
+        return self
+
+    @property
+    def torch_runtime(self) -> TorchRuntime:
+        """The runtime, for what only one in torch can do."""
+        from edgecape.runtime.torch_runtime import TorchRuntime
+
+        if not isinstance(self.runtime, TorchRuntime):
+            raise SettingsError("this model does not run in torch; load it with EdgeCape.from_pretrained")
+        return self.runtime
+
+    @property
+    def fingerprint(self) -> str:
+        """Of weights and settings: which prompts it takes."""
+        return self.runtime.fingerprint
+
     # --- prompts -----------------------------------------------------------------------------------------
 
-    @torch.inference_mode()
     def prompt(self, supports: Support | Sequence[Support]) -> Prompt:
-        """Encode one support, or several of the same keypoints (few-shot), once for all queries."""
+        """Encode one support, or several of the same keypoints (few-shot), once for all queries.
+
+        Of several, the first matters most: the others are brought to face and lie as it does.
+        """
         shots = [supports] if isinstance(supports, Support) else list(supports)
-        K, names, skeleton = _agree(shots)
-        looks = self.network.settings.looks
-        frames, pixels = [], []
-        for shot in shots:
-            image = load_image(shot.image)
-            height, width = image.shape[:2]
-            box = shot.box or (0, 0, width, height)
-            _check_inside(
-                geometry.apply(self._transform(box), shot.keypoints) / (self.size[1], self.size[0]), shot, names
-            )
-            for size in looks:
-                transform = self._transform(box, size)
-                frames.append(geometry.warp(image, transform, self.size, antialias=True))
-                pixels.append(geometry.apply(transform, shot.keypoints))
-        visible = np.stack([_visible(shot) for shot in shots for _ in looks])
-        prior = torch.from_numpy(fully_connected(K) if skeleton is None else adjacency(skeleton, K))
-
-        def look(mirror: bool, turn: int) -> Shots:
-            """The frames in a mirror, then turned; as `geometry` moves their keypoints."""
-            chosen = slice(None, None, len(looks) if turn else None)
-            way = geometry.quarter_turn(self.size, turn) @ geometry.mirror_transform(self.size, mirror)
-            seen = [np.rot90(frame[:, ::-1] if mirror else frame, turn) for frame in frames[chosen]]
-            return self._shots(seen, geometry.apply(way, np.stack(pixels)[chosen]))
-
-        shown = torch.from_numpy(visible).to(self.device)[None]
-        (first, other, _), *others = encode_turns(self.network, look, shown, prior.to(self.device)[None])
-        turned = [one for aspects in others for one in aspects[:2] if one is not None]
+        told = _Definition.of(shots)
+        seen = np.stack([shot.visible for shot in shots])
+        usable = seen.any(axis=0)
+        if not usable.any():
+            raise AnnotationError("no keypoint is visible in any support; mark at least one")
+        rendered = [self._pictures(shot, told.names) for shot in shots]
+        frames, coordinates = (np.stack(parts, axis=1) for parts in zip(*rendered, strict=True))
+        K = len(usable)
+        prior = fully_connected(K) if told.skeleton is None else adjacency(told.skeleton, K)
+        flip = flip_index(K, told.symmetry) if told.symmetry else None
+        arrays = self.runtime.encode(frames, coordinates, seen, prior, flip)
         return Prompt(
-            tokens=_numpy(first.tokens),
-            prior=_numpy(first.graph.prior),
-            weights=_numpy(first.graph.weights),
-            graph=_numpy(first.graph.normalised),
-            places=_numpy(first.places),
-            skeleton=skeleton,
-            names=names,
+            **arrays._asdict(),
+            usable=usable,
+            flip_index=flip,
+            skeleton=told.skeleton,
+            names=told.names,
             shots=len(shots),
             model=self.fingerprint,
-            mirror_tokens=None if other is None else _numpy(other.tokens),
-            mirror_places=None if other is None else _numpy(other.places),
-            turned_tokens=np.stack([_numpy(one.tokens) for one in turned]) if turned else None,
-            turned_places=np.stack([_numpy(one.places) for one in turned]) if turned else None,
         )
 
-    def _shots(self, frames: list[RGB], pixels: geometry.Points) -> Shots:
-        """Frames and their keypoints (S, K, 2) in frame pixels → what the network takes, as a batch of one."""
-        coordinates = torch.from_numpy((pixels / (self.size[1], self.size[0])).astype(np.float32))
-        features = torch.cat([self._features(frames[start : start + 16]) for start in range(0, len(frames), 16)])
-        return Shots(features[None], coordinates.to(self.device)[None])
+    def _pictures(self, shot: Support, names: tuple[str, ...] | None) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+        """All that the model wants to see of a support: frames (P, h, w, 3) and the keypoints (P, K, 2) in them."""
+        photo = load_image(shot.image)
+        pyramid, size = geometry.Pyramid(photo), self.runtime.size
+        box = shot.box or (0.0, 0.0, float(photo.shape[1]), float(photo.shape[0]))
+        scales = {picture.scale for picture in self.runtime.pictures}
+        crops = {scale: geometry.crop_transform(box, size, scale) for scale in (1.0, *scales)}
+        _check_inside(_in_frame(crops[1.0], shot.keypoints, size), shot, names)
+        frames = {scale: pyramid.warp(crops[scale], size) for scale in scales}
+        seen, placed = [], []
+        for view, scale in self.runtime.pictures:
+            seen.append(views.show(frames[scale], view))
+            placed.append(_in_frame(views.transform(view, size) @ crops[scale], shot.keypoints, size))
+        return np.stack(seen), np.stack(placed).astype(np.float32)
 
     # --- prediction --------------------------------------------------------------------------------------
 
@@ -179,27 +138,45 @@ class EdgeCape:
     def predict(
         self,
         prompt: Prompt,
-        images: Sequence[Any],
-        boxes: Iterable[Any] | None = ...,
-        batch: int = ...,
-        errors: Any = ...,
-    ) -> list[Any]: ...
+        images: Iterator[Picture],
+        boxes: None = ...,
+        batch_size: int = ...,
+        errors: Literal["raise"] = ...,
+    ) -> Iterator[Pose]: ...
     @overload
     def predict(
         self,
         prompt: Prompt,
-        images: Iterator[Any],
-        boxes: Iterable[Any] | None = ...,
-        batch: int = ...,
-        errors: Any = ...,
-    ) -> Iterator[Any]: ...
+        images: Picture | Sequence[Picture],
+        boxes: None = ...,
+        batch_size: int = ...,
+        errors: Literal["raise"] = ...,
+    ) -> list[Pose]: ...
+    @overload
+    def predict(
+        self,
+        prompt: Prompt,
+        images: Iterator[Picture],
+        boxes: Iterable[Boxes] | None = ...,
+        batch_size: int = ...,
+        errors: Literal["raise", "return"] = ...,
+    ) -> Iterator[Found]: ...
+    @overload
+    def predict(
+        self,
+        prompt: Prompt,
+        images: Picture | Sequence[Picture],
+        boxes: Iterable[Boxes] | ArrayLike | None = ...,
+        batch_size: int = ...,
+        errors: Literal["raise", "return"] = ...,
+    ) -> list[Found]: ...
 
     def predict(
         self,
         prompt: Prompt,
         images: Any,
-        boxes: Iterable[Any] | None = None,
-        batch: int = 8,
+        boxes: Any = None,
+        batch_size: int = 8,
         errors: Literal["raise", "return"] = "raise",
     ) -> Any:
         """One Pose per image: paths, PIL images or RGB arrays.
@@ -207,28 +184,32 @@ class EdgeCape:
         images: a list gives a list; an iterator gives an iterator that reads ahead one batch only, so any number
         of images fits in memory. boxes: one (x, y, w, h) per image, None for the whole image, or a list of boxes,
         which gives a list of poses for that image. errors: "return" puts the error in the place of a bad image's
-        pose instead of raising it.
+        pose instead of raising it. A keypoint that no support showed comes back as NaN with score 0.
         """
+        if not isinstance(prompt, Prompt):
+            remedy = "; make one of it with model.prompt(support)" if isinstance(prompt, Support) else ""
+            raise AnnotationError(f"predict takes a prompt first, got a {type(prompt).__name__}{remedy}")
         if prompt.model != self.fingerprint:
             raise AnnotationError("this prompt was made by another model; make it again with model.prompt(support)")
+        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
+            raise SettingsError(f"batch_size is {batch_size!r}; give a whole number from 1 on")
+        if errors not in ("raise", "return"):
+            raise SettingsError(f"errors is {errors!r}; it can be 'raise' or 'return'")
         if isinstance(images, (str, os.PathLike)) or hasattr(images, "mode") or _is_image_array(images):
-            images = [images]
-        stream = self._stream(prompt, iter(images), None if boxes is None else iter(boxes), batch, errors)
+            images, boxes = [images], None if boxes is None else [boxes]
+        if not isinstance(images, Iterable):
+            raise AnnotationError(f"images must be an image, a list of images or an iterator, got {images!r}")
+        paired = _with_boxes(images, boxes)
+        stream = self._stream(prompt, paired, batch_size, errors)
         return stream if isinstance(images, Iterator) else list(stream)
 
     def _stream(
-        self,
-        prompt: Prompt,
-        images: Iterator[Any],
-        boxes: Iterator[Any] | None,
-        batch: int,
-        errors: str,
-    ) -> Iterator[Any]:
-        turns = self._turns(prompt)
-        while group := list(islice(images, batch)):
-            prepared = [self._prepare(image, next(boxes, None) if boxes else None, errors) for image in group]
+        self, prompt: Prompt, images: Iterator[tuple[Any, Any]], batch_size: int, errors: str
+    ) -> Iterator[Found]:
+        while group := list(islice(images, batch_size)):
+            prepared = [self._prepare(image, boxes, errors) for image, boxes in group]
             crops = [crop for item in prepared if isinstance(item, list) for crop in item]
-            poses = iter(self._locate(prompt, turns, crops, batch))
+            poses = iter(self._locate(prompt, crops, batch_size))
             for item in prepared:
                 if isinstance(item, EdgeCapeError):
                     yield item
@@ -241,85 +222,47 @@ class EdgeCape:
         """The crops of one image; the image itself is let go."""
         try:
             image = load_image(source)
+            pyramid = geometry.Pyramid(image)
             height, width = image.shape[:2]
             if boxes is None:
-                return [self._crop(image, (0.0, 0.0, float(width), float(height)))]
-            if np.ndim(boxes) == 1 and len(boxes) == 4:
-                return [self._crop(image, as_box(boxes))]
-            return _Several(self._crop(image, as_box(box)) for box in boxes)
+                return [self._crop(pyramid, (0.0, 0.0, float(width), float(height)))]
+            if _is_box(boxes):
+                return [self._crop(pyramid, as_box(boxes))]
+            if not isinstance(boxes, Iterable):
+                raise AnnotationError(f"the boxes of an image are (x, y, w, h), a list of such or None, got {boxes!r}")
+            return _Several(self._crop(pyramid, as_box(box)) for box in boxes)
         except EdgeCapeError as error:
             if errors == "raise":
                 raise
             return error
 
-    def _crop(self, image: RGB, box: Box) -> _Crop:
-        transform = self._transform(box)
-        return _Crop(geometry.warp(image, transform, self.size, antialias=True), transform, box)
+    def _crop(self, pyramid: geometry.Pyramid, box: Box) -> _Crop:
+        transform = geometry.crop_transform(box, self.runtime.size)
+        return _Crop(pyramid.warp(transform, self.runtime.size), transform, box)
 
-    @torch.inference_mode()
-    def _locate(self, prompt: Prompt, turns: Turns, crops: list[_Crop], batch: int) -> Iterator[Pose]:
-        for start in range(0, len(crops), batch):
-            part = crops[start : start + batch]
-            frames = [crop.frame for crop in part]
-            features, mirrored = self._features(frames), None
-            if self.network.settings.mirror_query:
-                mirrored = self._features([np.flip(frame, axis=1) for frame in frames])
-            several = tuple(aspects.expand(len(part)) for aspects in turns)
-            output = localise_best(self.network, features, several, mirrored)
-            scores = self.scores(output).cpu().numpy()
-            final, peaks = output.coordinates[-1].cpu().numpy(), output.proposals.peak.cpu().numpy()
-            for index, crop in enumerate(part):
-                yield Pose(
-                    keypoints=self._to_photo(final[index], crop),
-                    scores=scores[index].astype(np.float32),
-                    box=crop.box,
-                    proposals=self._to_photo(peaks[index], crop),
-                    names=prompt.names,
-                    skeleton=prompt.skeleton,
-                )
+    def _locate(self, prompt: Prompt, crops: list[_Crop], batch_size: int) -> Iterator[Pose]:
+        for start in range(0, len(crops), batch_size):
+            part = crops[start : start + batch_size]
+            found = self.runtime.locate(np.stack([crop.frame for crop in part]), prompt)
+            yield from (self._pose(prompt, crop, Located(*one)) for crop, *one in zip(part, *found, strict=True))
 
-    def scores(self, output: Any) -> torch.Tensor:
-        """Probability (B, K) that a keypoint is right; without calibration, the share of similarity at its peak."""
-        if self.calibration is not None:
-            return self.calibration(output)
-        from edgecape.calibration import score_features
+    def _pose(self, prompt: Prompt, crop: _Crop, found: Located) -> Pose:
+        """Coordinates of one frame → pixels of its photo."""
+        back = geometry.inverse(crop.transform)
+        height, width = self.runtime.size
 
-        return torch.sigmoid(score_features(output)[..., 0])
+        def placed(coordinates: NDArray[np.float32]) -> NDArray[np.float32]:
+            pixels = geometry.apply(back, coordinates.astype(np.float64) * (width, height))
+            return np.where(prompt.usable[:, None], pixels, np.nan).astype(np.float32)
 
-    # --- small things ------------------------------------------------------------------------------------
-
-    @property
-    def size(self) -> tuple[int, int]:
-        return self.backbone.settings.image_size
-
-    def _transform(self, box: Box, scale: float = 1.0) -> geometry.Matrix:
-        return geometry.crop_transform(box, self.size, scale)
-
-    def _features(self, frames: list[RGB]) -> torch.Tensor:
-        """Frames of uint8 → features (n, C, h, w)."""
-        pixels = normalise_pixels(torch.from_numpy(np.stack(frames)).to(self.device))
-        return self.backbone(pixels, self.network.adapter)
-
-    def _to_photo(self, coordinates: NDArray[np.float32], crop: _Crop) -> NDArray[np.float32]:
-        pixels = coordinates.astype(np.float64) * (self.size[1], self.size[0])
-        return geometry.apply(geometry.inverse(crop.transform), pixels).astype(np.float32)
-
-    def _turns(self, prompt: Prompt) -> Turns:
-        def tensor(array: NDArray[np.float32]) -> torch.Tensor:
-            return torch.from_numpy(array).to(self.device)[None]
-
-        usable = torch.ones(1, len(prompt), dtype=torch.bool, device=self.device)
-        found = PoseGraph(tensor(prompt.prior), tensor(prompt.weights), tensor(prompt.graph))
-        given = SupportEncoding(tensor(prompt.tokens), usable, found, tensor(prompt.places))
-        if prompt.mirror_tokens is None or prompt.mirror_places is None:
-            return (Aspects(given),)
-        pairs = pairs_of(prompt.names)
-        order = torch.tensor(mirrored_order(len(prompt), pairs), device=self.device) if pairs else None
-        tokens, places = [prompt.tokens, prompt.mirror_tokens], [prompt.places, prompt.mirror_places]
-        if prompt.turned_tokens is not None and prompt.turned_places is not None:
-            tokens, places = [*tokens, *prompt.turned_tokens], [*places, *prompt.turned_places]
-        seen = [given._replace(tokens=tensor(t), places=tensor(p)) for t, p in zip(tokens, places, strict=True)]
-        return tuple(Aspects(one, other, order) for one, other in zip(seen[::2], seen[1::2], strict=True))
+        return Pose(
+            keypoints=placed(found.coordinates),
+            scores=np.where(prompt.usable, found.scores, 0).astype(np.float32),
+            box=crop.box,
+            proposals=placed(found.proposals),
+            names=prompt.names,
+            skeleton=prompt.skeleton,
+        )
 
 
 class _Crop:
@@ -335,60 +278,72 @@ class _Several(list[_Crop]):
     """Crops of an image for which a list of boxes was given: its poses come as a list too."""
 
 
-def best_device() -> str:
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
+class _Definition:
+    """Names, skeleton and symmetry that all supports share: what one of them says holds for all."""
+
+    def __init__(self, names: Any, skeleton: Any, symmetry: Any):
+        self.names: tuple[str, ...] | None = names
+        self.skeleton: tuple[tuple[int, int], ...] | None = skeleton
+        self.symmetry: tuple[tuple[int, int], ...] = flip_pairs(names) if symmetry is None else symmetry
+
+    @classmethod
+    def of(cls, shots: list[Support]) -> _Definition:
+        if not shots:
+            raise AnnotationError("a prompt needs at least one support; the list is empty")
+        for number, shot in enumerate(shots):
+            if not isinstance(shot, Support):
+                raise AnnotationError(f"a prompt is made of supports, got a {type(shot).__name__}")
+            if len(shot.keypoints) != len(shots[0].keypoints):
+                raise AnnotationError(
+                    f"support {number} has {len(shot.keypoints)} keypoints, the first has {len(shots[0].keypoints)}; "
+                    "mark the same"
+                )
+        said = []
+        for what, attribute in (("names", "names"), ("skeletons", "skeleton"), ("symmetries", "symmetry")):
+            values = [getattr(shot, attribute) for shot in shots if getattr(shot, attribute) is not None]
+            if len({value if attribute == "names" else tuple(sorted(value)) for value in values}) > 1:
+                raise AnnotationError(f"the supports have different {what}; give the same to all, or to one only")
+            said.append(values[0] if values else None)
+        return cls(*said)
 
 
-def _download(source: str) -> Path:
-    from huggingface_hub import snapshot_download
+def _with_boxes(images: Iterable[Any], boxes: Any) -> Iterator[tuple[Any, Any]]:
+    """Each image with its boxes; there must be as many of the one as of the other."""
+    if boxes is None:
+        return ((image, None) for image in images)
+    remedy = "give one entry per image: (x, y, w, h), a list of boxes, or None for the whole image"
+    if not isinstance(boxes, Iterable) or _is_box(boxes):
+        raise AnnotationError(f"boxes is {boxes!r}; {remedy}")
+    if isinstance(images, Sequence) and isinstance(boxes, Sequence) and len(images) != len(boxes):
+        raise AnnotationError(f"there are {len(boxes)} entries in boxes for {len(images)} images; {remedy}")
+    return _paired(iter(images), iter(boxes), remedy)
 
-    from edgecape.weights.backbones import hub_reachable
 
-    looks_local = os.sep in source.replace("/", os.sep, 1) or source.startswith((".", "~")) or "/" not in source
-    if looks_local:
-        raise WeightsError(
-            f"there is no model at '{source}'; give a folder, a hub id (owner/name) or a .pth checkpoint"
-        )
+def _paired(images: Iterator[Any], boxes: Iterator[Any], remedy: str) -> Iterator[tuple[Any, Any]]:
+    end = object()
+    for number, image in enumerate(images):
+        if (mine := next(boxes, end)) is end:
+            raise AnnotationError(f"boxes has {number} entries, but there are more images; {remedy}")
+        yield image, mine
+    if next(boxes, end) is not end:
+        raise AnnotationError(f"boxes has more entries than there are images; {remedy}")
+
+
+def _is_box(value: Any) -> bool:
+    """Four numbers, not four boxes."""
     try:
-        return Path(snapshot_download(source, local_files_only=not hub_reachable()))
-    except Exception as error:  # the hub client raises many kinds
-        raise WeightsError(f"model '{source}' is neither a local folder nor to be had from the hub: {error}") from error
+        return len(value) == 4 and all(np.ndim(number) == 0 and number is not None for number in value)
+    except (TypeError, ValueError):  # no sequence, or a ragged one
+        return False
 
 
-def _agree(shots: list[Support]) -> tuple[int, tuple[str, ...] | None, tuple[tuple[int, int], ...] | None]:
-    """Number of keypoints, names and skeleton that all supports share."""
-    if not shots:
-        raise AnnotationError("a prompt needs at least one support; the list is empty")
-    K = len(shots[0].keypoints)
-    for number, shot in enumerate(shots):
-        if len(shot.keypoints) != K:
-            raise AnnotationError(
-                f"support {number} has {len(shot.keypoints)} keypoints, the first has {K}; mark the same"
-            )
-    names = {shot.names for shot in shots if shot.names is not None}
-    skeletons = {tuple(sorted(shot.skeleton)) for shot in shots if shot.skeleton is not None}
-    if len(names) > 1 or len(skeletons) > 1:
-        what = "names" if len(names) > 1 else "skeletons"
-        raise AnnotationError(f"the supports have different {what}; give the same to all, or to one only")
-    seen = np.stack([_visible(shot) for shot in shots]).any(axis=0)
-    label = next(iter(names), None)
-    if not seen.all():
-        unseen = int(np.flatnonzero(~seen)[0])
-        called = f"{unseen} ('{label[unseen]}')" if label else str(unseen)
-        raise AnnotationError(f"keypoint {called} is visible in no support; mark it in one or leave it out")
-    skeleton = next((shot.skeleton for shot in shots if shot.skeleton is not None), None)
-    return K, label, skeleton
-
-
-def _visible(shot: Support) -> NDArray[np.bool_]:
-    assert shot.visible is not None
-    return shot.visible
+def _in_frame(transform: geometry.Matrix, points: NDArray[np.float32], size: tuple[int, int]) -> NDArray[np.float64]:
+    """Photo pixels (K, 2) → coordinates in [0, 1] of a frame."""
+    return geometry.apply(transform, points) / (size[1], size[0])
 
 
 def _check_inside(placed: NDArray[np.float64], shot: Support, names: tuple[str, ...] | None) -> None:
-    outside = _visible(shot) & ~((placed >= 0) & (placed <= 1)).all(axis=1)
+    outside = shot.visible & ~((placed >= 0) & (placed <= 1)).all(axis=1)
     if outside.any():
         k = int(np.flatnonzero(outside)[0])
         called = f"{k} ('{names[k]}')" if names else str(k)
@@ -400,11 +355,3 @@ def _check_inside(placed: NDArray[np.float64], shot: Support, names: tuple[str, 
 
 def _is_image_array(value: Any) -> bool:
     return isinstance(value, np.ndarray) and (value.ndim == 2 or (value.ndim == 3 and value.shape[-1] in (1, 3, 4)))
-
-
-def _as_tensor(text: str) -> torch.Tensor:
-    return torch.tensor(list(text.encode()), dtype=torch.float32)
-
-
-def _numpy(tensor: torch.Tensor) -> NDArray[np.float32]:
-    return tensor[0].float().cpu().numpy().copy()

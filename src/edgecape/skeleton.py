@@ -33,7 +33,7 @@ def fully_connected(K: int) -> Adjacency:
     return np.ones((K, K), dtype=np.float32) - np.eye(K, dtype=np.float32)
 
 
-def pairs_of(names: Sequence[str] | None) -> Pairs:
+def flip_pairs(names: Sequence[str] | None) -> Pairs:
     """Pairs (i, j), i < j, of keypoints whose names differ in nothing but the side."""
     if not names:
         return ()
@@ -58,9 +58,9 @@ def _other_sides(key: str) -> list[str]:
     return [guess for guess in guesses if guess != key]
 
 
-def mirrored_order(K: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
+def flip_index(K: int, pairs: Iterable[tuple[int, int]]) -> NDArray[np.int64]:
     """Which keypoint is seen in the place of each one when the object is mirrored."""
-    order = list(range(K))
+    index = np.arange(K)
     for left, right in pairs:
-        order[left], order[right] = right, left
-    return order
+        index[left], index[right] = right, left
+    return index

@@ -51,6 +51,16 @@ def as_edges(values: Any, K: int) -> tuple[tuple[int, int], ...]:
     return tuple(edges)
 
 
+def as_pairs(values: Any, K: int) -> tuple[tuple[int, int], ...]:
+    """Pairs of left and right keypoints, each keypoint in one of them at most."""
+    pairs = as_edges(values, K)
+    paired = [k for pair in pairs for k in pair]
+    if len(set(paired)) < len(paired):
+        twice = next(k for k in paired if paired.count(k) > 1)
+        raise AnnotationError(f"symmetry has keypoint {twice} in two pairs; each keypoint has one partner at most")
+    return pairs
+
+
 def as_box(value: ArrayLike) -> Box:
     """(x, y, w, h) with positive sides."""
     try:
@@ -64,21 +74,23 @@ def as_box(value: ArrayLike) -> Box:
     return (float(box[0]), float(box[1]), float(box[2]), float(box[3]))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Support:
     """One photo with its keypoints marked: what the model is shown of a kind of object.
 
     image: path, PIL image or RGB uint8 array. keypoints: (K, 2) pixels. skeleton: 0-based edges; None means no prior
     knowledge (fully connected). visible: a bool per keypoint, False where it cannot be seen in this photo. box:
     (x, y, w, h) of the object, the whole image if None. names: one per keypoint; left and right are understood.
+    symmetry: pairs of keypoints that are left and right of each other, where names do not tell.
     """
 
     image: Any
     keypoints: NDArray[np.float32]
-    skeleton: tuple[tuple[int, int], ...] | None = None
-    visible: NDArray[np.bool_] | None = None
-    box: Box | None = None
-    names: tuple[str, ...] | None = None
+    skeleton: tuple[tuple[int, int], ...] | None
+    visible: NDArray[np.bool_]
+    box: Box | None
+    names: tuple[str, ...] | None
+    symmetry: tuple[tuple[int, int], ...] | None
 
     def __init__(
         self,
@@ -88,6 +100,7 @@ class Support:
         visible: ArrayLike | None = None,
         box: ArrayLike | None = None,
         names: Sequence[str] | None = None,
+        symmetry: Sequence[Sequence[int]] | None = None,
     ):
         points = as_points(keypoints)
         K = len(points)
@@ -107,6 +120,7 @@ class Support:
             "visible": shown,
             "box": None if box is None else as_box(box),
             "names": labels,
+            "symmetry": None if symmetry is None else as_pairs(symmetry, K),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -133,32 +147,30 @@ class Prompt:
     """A kind of object as the model understood it from its supports: encoded once, used on any number of photos."""
 
     tokens: NDArray[np.float32]
-    """(K, d): what each keypoint looks like."""
+    """(V, K, d): what each keypoint looks like, in each view of the supports."""
+    places: NDArray[np.float32]
+    """(V, K, 2): where it is there, in [0, 1] of the supports' frames, averaged."""
+    views: NDArray[np.int64]
+    """(V, 2): mirrored or not, and turned by how many quarters. The first view is the photo as it is."""
+    usable: NDArray[np.bool_]
+    """(K,): whether any support shows it; one that none shows is never found."""
     prior: NDArray[np.float32]
     """(K, K) 0/1: the graph that was given (all connected if no skeleton was)."""
     weights: NDArray[np.float32]
     """(K, K): the predicted graph, symmetric, before normalisation."""
     graph: NDArray[np.float32]
     """(K, K): the predicted graph Ã, rows sum to 1 or 0."""
-    places: NDArray[np.float32]
-    """(K, 2): where each keypoint is in the supports' frames, in [0, 1], averaged."""
+    flip_index: NDArray[np.int64] | None
+    """(K,): which keypoint a mirror shows in the place of each; None if left and right are not known."""
     skeleton: tuple[tuple[int, int], ...] | None
     """The edges that were given, None if none were."""
     names: tuple[str, ...] | None
     shots: int
     model: str
     """Fingerprint of the model that made it; another model refuses it."""
-    mirror_tokens: NDArray[np.float32] | None = None
-    """(K, d): what each keypoint looks like in a mirror, for models that ask."""
-    mirror_places: NDArray[np.float32] | None = None
-    """(K, 2): where it is there."""
-    turned_tokens: NDArray[np.float32] | None = None
-    """(6, K, d): what it looks like after one, two and three quarter turns, each also in a mirror."""
-    turned_places: NDArray[np.float32] | None = None
-    """(6, K, 2): where it is there."""
 
     def __len__(self) -> int:
-        return len(self.tokens)
+        return len(self.usable)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """One safetensors file with its facts as JSON in the header; nothing in it can run."""
@@ -166,7 +178,7 @@ class Prompt:
 
         from edgecape.io.files import atomic_write
 
-        arrays = {name: getattr(self, name) for name in PROMPT_SHAPES if getattr(self, name) is not None}
+        arrays = {name: getattr(self, name) for name in PROMPT_ARRAYS if getattr(self, name) is not None}
         facts = {"skeleton": self.skeleton, "names": self.names, "shots": self.shots, "model": self.model}
         with atomic_write(path, "wb") as file:
             file.write(save(arrays, metadata={"edgecape_prompt": json.dumps(facts)}))
@@ -178,22 +190,13 @@ class Prompt:
         try:
             with safe_open(path, framework="numpy") as file:
                 facts = json.loads((file.metadata() or {})["edgecape_prompt"])
-                stored = set(file.keys())
-                wanted = [
-                    name for name in PROMPT_SHAPES if name in stored or not name.startswith(("mirror_", "turned_"))
-                ]
-                arrays = {name: file.get_tensor(name).astype(np.float32, casting="same_kind") for name in wanted}
-            K, d = arrays["tokens"].shape
-            shapes = {name: array.shape for name, array in arrays.items()}
-            sizes = {"K": K, "d": d, "2": 2, "6": 6}
-            if not K or any(shape != tuple(sizes[n] for n in PROMPT_SHAPES[name]) for name, shape in shapes.items()):
-                raise ValueError(f"its arrays are {list(shapes.values())}")
-            if ("mirror_tokens" in arrays) != ("mirror_places" in arrays):
-                raise ValueError("one of its two arrays of the mirror image is missing")
-            if ("turned_tokens" in arrays) != ("turned_places" in arrays):
-                raise ValueError("one of its two arrays of the turned supports is missing")
-            if not all(np.isfinite(array).all() for array in arrays.values()):
-                raise ValueError("its arrays hold values that are not numbers")
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            if arrays["tokens"].ndim == 2:
+                raise ValueError("it was made by an earlier version; make it again from the photos")
+            arrays.setdefault("flip_index", None)
+            sizes = dict(zip("VKd", arrays["tokens"].shape, strict=True)) | {"2": 2}
+            _check_arrays(arrays, sizes)
+            K = sizes["K"]
             skeleton, names = facts["skeleton"], facts["names"]
             if names is not None and len(names) != K:
                 raise ValueError(f"it has {len(names)} names for {K} keypoints")
@@ -210,14 +213,32 @@ class Prompt:
             raise AnnotationError(f"{path} is not a prompt saved by edgecape: {error}") from error
 
 
-PROMPT_SHAPES = {
-    "tokens": "Kd",
-    "prior": "KK",
-    "weights": "KK",
-    "graph": "KK",
-    "places": "K2",
-    "mirror_tokens": "Kd",
-    "mirror_places": "K2",
-    "turned_tokens": "6Kd",
-    "turned_places": "6K2",
+PROMPT_ARRAYS: dict[str, tuple[str, type[np.generic]]] = {
+    "tokens": ("VKd", np.float32),
+    "places": ("VK2", np.float32),
+    "views": ("V2", np.int64),
+    "usable": ("K", np.bool_),
+    "prior": ("KK", np.float32),
+    "weights": ("KK", np.float32),
+    "graph": ("KK", np.float32),
+    "flip_index": ("K", np.int64),
 }
+
+
+def _check_arrays(arrays: dict[str, Any], sizes: dict[str, int]) -> None:
+    """That a saved prompt can be used: nothing in it is taken on trust."""
+    if set(arrays) != set(PROMPT_ARRAYS):
+        raise ValueError(f"its arrays are {', '.join(sorted(arrays))}")
+    for name, (axes, kind) in PROMPT_ARRAYS.items():
+        array = arrays[name]
+        if array is None:
+            continue
+        if array.shape != tuple(sizes[axis] for axis in axes) or array.dtype != kind or not array.size:
+            raise ValueError(f"its array '{name}' is {array.dtype} of shape {array.shape}")
+        if not np.isfinite(array).all():
+            raise ValueError(f"its array '{name}' holds values that are not numbers")
+    views, flip = arrays["views"], arrays["flip_index"]
+    if ((views < 0) | (views >= (2, 4))).any():
+        raise ValueError("its views are none of the eight of a square")
+    if flip is not None and sorted(flip.tolist()) != list(range(len(flip))):
+        raise ValueError("its flip_index is no exchange of keypoints")

@@ -79,7 +79,7 @@ def _predict(
     estimator: EdgeCape, prompt: Prompt, items: list[_Item], journal: Journal, batch: int
 ) -> Iterator[Entry | EdgeCapeError]:
     wanted = [item.boxes for item in items]
-    found = estimator.predict(prompt, [item.image for item in items], wanted, batch=batch, errors="return")
+    found = estimator.predict(prompt, [item.image for item in items], wanted, batch_size=batch, errors="return")
     for item, poses in zip(items, found, strict=True):
         if isinstance(poses, EdgeCapeError):
             yield poses

@@ -13,7 +13,7 @@ def benchmark(
     keypoints: int = 17,
     speed: bool = True,
 ) -> int:
-    """Parameters and operations per part of the network, and its speed relative to its backbone.
+    """Parameters and operations per part of a model, and its speed relative to its backbone, as `predict` runs it.
 
     Example: edgecape benchmark --model
 
@@ -21,34 +21,43 @@ def benchmark(
         model: Count only; load no weights and measure no speed.
         source: A model folder, hub id or official checkpoint; the default model if not given.
         keypoints: Number of keypoints to count and measure with.
-        speed: Measure one prediction against one forward of the backbone in the same process.
+        speed: Measure queries and prompts against one forward of the backbone in the same process.
     """
     from rich.console import Console
     from rich.table import Table
 
     from edgecape.evaluation.cost import count_costs, measure_speed
+    from edgecape.matching.network import build_network
+    from edgecape.model.backbone import Backbone
+    from edgecape.runtime.torch_runtime import TorchRuntime
+    from edgecape.weights.backbones import backbone_config
+    from edgecape.weights.store import find_model, load_model
 
     console = Console()
-    settings = None
-    loaded = None
-    if not model:
-        from edgecape.predictor import EdgeCape
+    runtime = None
+    if model:
+        config = load_model(find_model(source)).config
+        backbone = Backbone(backbone_config(config.network.backbone.name), config.network.backbone)
+        network = build_network(config.network, config.matching)
+    else:
+        runtime = TorchRuntime.load(source)
+        network, backbone = runtime.network, runtime.backbone
+    costs = count_costs(network, backbone, keypoints)
+    columns = ("part", "parameters (M)", "a query (GFLOP)", "a prompt (GFLOP)")
+    table = Table(*columns, title=f"one query; a prompt of one support; {keypoints} keypoints")
 
-        loaded = EdgeCape.from_pretrained(source)
-        settings = loaded.network.settings
-    costs = count_costs(settings, keypoints)
-    table = Table(
-        "part", "parameters (M)", "operations (GFLOP)", title=f"one query, one support, {keypoints} keypoints"
-    )
+    def add(name: str, *numbers: int) -> None:
+        table.add_row(name, f"{numbers[0] / 1e6:.2f}", *(f"{number / 1e9:.2f}" for number in numbers[1:]))
+
     for part in costs:
-        table.add_row(part.name, f"{part.parameters / 1e6:.2f}", f"{part.flops / 1e9:.2f}")
-    head = costs[1:]
+        add(*part)
     table.add_section()
-    table.add_row("head", f"{sum(p.parameters for p in head) / 1e6:.2f}", f"{sum(p.flops for p in head) / 1e9:.2f}")
+    add("head", *(sum(column) for column in zip(*(part[1:] for part in costs[1:]), strict=True)))
+    add("all", *(sum(column) for column in zip(*(part[1:] for part in costs), strict=True)))
     console.print(table)
-    if loaded is not None and speed:
-        for name, seconds, ratio in measure_speed(loaded, keypoints):
-            console.print(f"{name:<28} {1000 * seconds:8.1f} ms   {ratio:5.2f} × backbone")
+    if runtime is not None and speed:
+        for name, seconds, ratio in measure_speed(runtime, keypoints):
+            console.print(f"{name:<28} {1000 * seconds:8.1f} ms   {ratio:5.2f} t_b")
     return 0
 
 

@@ -31,7 +31,7 @@ def convert(
         raise SettingsError(f"{output} holds a model already; choose another folder")
     model = EdgeCape.from_pretrained(checkpoint, device="cpu", phase=phase)
     model.save_pretrained(output, with_backbone=with_backbone)
-    settings = model.network.settings
+    settings = model.torch_runtime.network.settings
     print(f"{output}: graph {settings.graph}, bias {settings.bias}, backbone {settings.backbone.name}")
     print(f'use it with EdgeCape.from_pretrained("{output}") or edgecape predict --model {output} …')
     return 0

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from edgecape.data.dataset import Dataset
     from edgecape.data.features import FeatureStore
     from edgecape.evaluation.episodes import Episode
-    from edgecape.evaluation.evaluate import Localiser
+    from edgecape.evaluation.evaluate import Method
     from edgecape.evaluation.report import Report
     from edgecape.evaluation.results import Result, Row
     from edgecape.model.backbone import Backbone
-    from edgecape.predictor import EdgeCape
+    from edgecape.runtime.torch_runtime import TorchRuntime
 
 
 def evaluate(
@@ -183,12 +183,13 @@ def _groups(dataset: Dataset, chosen: tuple[str, ...], train: Path | None) -> di
 
 def _methods(
     model: str, layers: tuple[int, ...], with_baselines: bool, cache: Path | None
-) -> tuple[dict[FeatureStore, dict[str, Localiser]], list[str]]:
+) -> tuple[dict[FeatureStore, dict[str, Method]], list[str]]:
     """What to run on which features, and notes."""
     from edgecape.data.features import FeatureStore
     from edgecape.errors import SettingsError
     from edgecape.evaluation.evaluate import processes
-    from edgecape.evaluation.methods import Runner, baselines, refined, variants, whitened_matching
+    from edgecape.evaluation.methods import ModelMethod, baselines, final, variants, whitened_matching
+    from edgecape.matching.network import MatchingNetwork, lora_of
     from edgecape.model.settings import BackboneSettings
     from edgecape.weights.backbones import load_backbone
 
@@ -200,23 +201,23 @@ def _methods(
         backbone, fingerprint = load_backbone(BackboneSettings(layers=layers))
         return {FeatureStore(backbone.to(processes().device), fingerprint, cache): baselines(backbone)}, []
 
-    from edgecape.predictor import EdgeCape
+    from edgecape.runtime.torch_runtime import TorchRuntime
 
-    loaded = EdgeCape.from_pretrained(None if model == "default" else model, device=processes().device)
+    loaded = TorchRuntime.load(None if model == "default" else model, device=processes().device)
     own = FeatureStore.of(loaded, cache)
     if not with_baselines:
-        return {own: {"model": refined(Runner(loaded.network))}}, []
-    untouched = own if loaded.network.adapter is None else own.adapted(None)  # what nobody trained
+        return {own: {"model": final(ModelMethod(loaded.network))}}, []
+    untouched = own if lora_of(loaded.network) is None else own.with_lora(None)  # what nobody trained
     backbone, notes = _with_layers(loaded, layers)
     other = FeatureStore(backbone, loaded.backbone_fingerprint, cache)
     methods = {untouched if backbone is loaded.backbone else other: baselines(backbone)}
-    if loaded.network.settings.direct_match:
+    if isinstance(loaded.network, MatchingNetwork) and loaded.network.direct is not None:
         methods.setdefault(untouched, {})["whitened matching"] = whitened_matching(loaded.network)
     methods.setdefault(own, {}).update(variants(loaded.network))
     return methods, notes
 
 
-def _with_layers(model: EdgeCape, layers: tuple[int, ...]) -> tuple[Backbone, list[str]]:
+def _with_layers(model: TorchRuntime, layers: tuple[int, ...]) -> tuple[Backbone, list[str]]:
     """The model's backbone with other output layers; the one it has if that is all there is of it."""
     from dataclasses import replace
 
@@ -225,7 +226,7 @@ def _with_layers(model: EdgeCape, layers: tuple[int, ...]) -> tuple[Backbone, li
     from edgecape.weights.backbones import load_backbone
 
     try:
-        other, fingerprint = load_backbone(replace(model.backbone.settings, layers=layers, trainable=False, adapted=0))
+        other, fingerprint = load_backbone(replace(model.backbone.settings, layers=layers, trainable=False))
         if fingerprint != model.backbone_fingerprint:
             raise WeightsError("it has weights of its own")
     except WeightsError as error:
@@ -237,7 +238,7 @@ def _with_layers(model: EdgeCape, layers: tuple[int, ...]) -> tuple[Backbone, li
     return other.to(model.device), []
 
 
-def measure(task: Task, methods: Mapping[FeatureStore, Mapping[str, Localiser]], console: Console) -> dict[str, Result]:
+def measure(task: Task, methods: Mapping[FeatureStore, Mapping[str, Method]], console: Console) -> dict[str, Result]:
     """The results of methods on features, with a progress bar."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

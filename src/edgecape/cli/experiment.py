@@ -68,13 +68,13 @@ def robustness(
     from edgecape.evaluation.report import Report
     from edgecape.experiments.robustness import AS_GIVEN, Recorder, draw_robustness, summary
     from edgecape.io.files import write_json
-    from edgecape.predictor import EdgeCape
+    from edgecape.runtime.torch_runtime import TorchRuntime
 
     state = processes()
     console = Console(quiet=not state.is_main_process)
     task = read_task(data, images, split, shots, episodes, categories, skip_missing, edge_base)
     groups = _groups(task.dataset, train_annotations)
-    loaded = EdgeCape.from_pretrained(None if model == "default" else model, device=state.device)
+    loaded = TorchRuntime.load(None if model == "default" else model, device=state.device)
     recorder = Recorder(loaded.network)
     store = FeatureStore.of(loaded, cache)
     results = measure(task, {store: recorder.methods()}, console)

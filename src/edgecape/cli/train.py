@@ -67,8 +67,9 @@ def train(options: Train) -> int:
             f"the backbone gives {backbone.channels} channels, the network expects {settings.network.channels}; "
             f"set --settings.network.channels {backbone.channels}"
         )
-    store = FeatureStore(backbone, fingerprint, options.cache)
-    run(settings, dataset, store, options.out, validation, start, {"backbone_fingerprint": fingerprint})
+    blocks = settings.matching.lora.blocks if settings.matching else 0
+    store = FeatureStore(backbone, fingerprint, options.cache, blocks=blocks)
+    run(settings, dataset, store, options.out, validation, start)
     print(f"done: models of each phase, log and curves are in {options.out}")
     return 0
 
@@ -84,6 +85,7 @@ def main(arguments: list[str]) -> int:
         prog=f"edgecape train {name}",
         description=description,
         args=arguments,
+        config=(tyro.conf.AvoidSubcommands,),  # whether anything is added to the published network is the recipe's
         default=Train(data=tyro.MISSING, images=tyro.MISSING, out=tyro.MISSING, settings=defaults),
     )
     return train(options)

@@ -1,20 +1,23 @@
-"""Augmented views of an object: a transform from photo to frame, and changes of the pixels.
+"""Crops of objects: how a frame is cut from a photo, seen and changed.
 
-A view is a pure function of (settings, seed, object, view number): streams differ from view to view and from epoch
-to epoch, and are reproducible from one seed. View 0 of the settings `plain` is the evaluation crop.
+An augmented crop is a pure function of (settings, seed, object, number): streams differ from crop to crop and from
+epoch to epoch, and are reproducible from one seed.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edgecape.geometry import Matrix, apply, crop_transform, mirror_transform, quarter_turn, warp
+from edgecape.geometry import Matrix, apply, crop_transform, warp
 from edgecape.io.images import RGB
+from edgecape.matching.views import MIRRORED, UPRIGHT, compose, show, transform
 from edgecape.types import Box
 
 
@@ -48,41 +51,50 @@ class AugmentSettings:
 PLAIN = AugmentSettings(scale=0.0, rotation=0.0, rotation_probability=0.0)
 
 
+class PixelChanges(NamedTuple):
+    seed: tuple[int, ...]
+    colour: float
+    blur_probability: float
+    occlusion_probability: float
+
+
 @dataclass(frozen=True, eq=False)
-class View:
-    """How one frame is made from a photo."""
+class Crop:
+    """How one frame is made from a photo: cut out, then seen in a view, then changed in its pixels."""
 
-    transform: Matrix  # photo pixels → frame pixels
-    pixel_seed: tuple[int, ...] | None = None  # None: pixels stay as they are
-    mirrored: bool = False  # left and right keypoints have changed places
+    photo: Path
+    transform: Matrix  # photo pixels → frame pixels, before the view
+    view: int = UPRIGHT  # of the frame (matching/views.py)
+    swapped: bool = False  # left and right keypoints have changed places
+    changes: PixelChanges | None = None
 
-    def render(self, image: RGB, size: tuple[int, int], settings: AugmentSettings) -> RGB:
-        frame = warp(image, self.transform, size)
-        if self.pixel_seed is None:
-            return frame
-        return change_pixels(frame, np.random.default_rng(self.pixel_seed), settings)
+    def render(self, image: RGB, size: tuple[int, int]) -> RGB:
+        frame = show(warp(image, self.transform, size), self.view)
+        return frame if self.changes is None else change_pixels(frame, self.changes)
 
     def coordinates(self, points: NDArray[np.float32], size: tuple[int, int]) -> NDArray[np.float32]:
         """Photo pixels (..., 2) → coordinates in [0, 1] of the frame."""
         height, width = size
-        return (apply(self.transform, points) / (width, height)).astype(np.float32)
+        return (apply(transform(self.view, size) @ self.transform, points) / (width, height)).astype(np.float32)
 
-    def mirror_image(self, size: tuple[int, int]) -> View:
-        """The same frame seen in a mirror; keypoints keep their names."""
-        return replace(self, transform=mirror_transform(size) @ self.transform)
+    def seen(self, view: int) -> Crop:
+        """The same frame in another view; keypoints keep their names."""
+        return replace(self, view=compose(view, self.view))
 
-    def turned(self, size: tuple[int, int], quarters: int) -> View:
-        """The same frame turned to the left by so many quarters."""
-        return replace(self, transform=quarter_turn(size, quarters) @ self.transform)
-
-    def key(self, settings: AugmentSettings) -> str:
+    @property
+    def key(self) -> str:
         """All that the frame depends on besides the photo, for the feature cache."""
-        changes = (settings.colour, settings.blur_probability, settings.occlusion_probability)
-        pixels = "" if self.pixel_seed is None else f"{self.pixel_seed}{changes}"
-        return self.transform.tobytes().hex() + pixels
+        view = f"view {self.view}" if self.view else ""
+        return self.transform.tobytes().hex() + view + ("" if self.changes is None else repr(tuple(self.changes)))
 
 
-def make_view(
+def plain_crop(photo: Path, box: Box, size: tuple[int, int], scale: float = 1.0) -> Crop:
+    """The evaluation crop of an object, or a larger or smaller one."""
+    return Crop(photo, crop_transform(box, size, scale))
+
+
+def augmented_crop(
+    photo: Path,
     box: Box,
     size: tuple[int, int],
     settings: AugmentSettings,
@@ -90,25 +102,29 @@ def make_view(
     instance: int,
     number: int,
     symmetric: bool = False,
-) -> View:
-    """View `number` of an object; symmetric: it may be mirrored, because its left and right keypoints are known."""
-    view = _unmirrored_view(box, size, settings, seed, instance, number)
-    rng = np.random.default_rng((seed, instance, number, 2))
-    if not symmetric or rng.random() >= settings.flip_probability:
-        return view
-    return replace(view.mirror_image(size), mirrored=True)
-
-
-def _unmirrored_view(
-    box: Box, size: tuple[int, int], settings: AugmentSettings, seed: int, instance: int, number: int
-) -> View:
+) -> Crop:
+    """Crop `number` of an object; symmetric: it may be mirrored, because its left and right keypoints are known."""
     rng = np.random.default_rng((seed, instance, number))
     scale = float(np.clip(1 + settings.scale * rng.standard_normal(), 1 - settings.scale, 1 + settings.scale))
     rotation = float(np.clip(settings.rotation * rng.standard_normal(), -2 * settings.rotation, 2 * settings.rotation))
     if rng.random() >= settings.rotation_probability:
         rotation = 0.0
     if rng.random() >= settings.strong_probability:
-        return View(crop_transform(box, size, scale, rotation))
+        crop = Crop(photo, crop_transform(box, size, scale, rotation))
+    else:
+        crop = _strong_crop(photo, box, size, settings, rng, (seed, instance, number, 1))
+    flip = symmetric and np.random.default_rng((seed, instance, number, 2)).random() < settings.flip_probability
+    return replace(crop.seen(MIRRORED), swapped=True) if flip else crop
+
+
+def _strong_crop(
+    photo: Path,
+    box: Box,
+    size: tuple[int, int],
+    settings: AugmentSettings,
+    rng: np.random.Generator,
+    pixel_seed: tuple[int, ...],
+) -> Crop:
     limit = math.log1p(settings.strong_scale)
     transform = crop_transform(
         box,
@@ -121,19 +137,21 @@ def _unmirrored_view(
     corners = np.array([(0, 0), (width, 0), (width, height), (0, height)], dtype=np.float32)
     moved = corners + rng.uniform(-1, 1, (4, 2)).astype(np.float32) * settings.strong_perspective * min(size)
     perspective = cv2.getPerspectiveTransform(corners, moved.astype(np.float32))
-    return View(perspective @ transform, (seed, instance, number, 1))
+    amounts = (settings.colour, settings.blur_probability, settings.occlusion_probability)
+    return Crop(photo, perspective @ transform, changes=PixelChanges(pixel_seed, *amounts))
 
 
-def change_pixels(frame: RGB, rng: np.random.Generator, settings: AugmentSettings) -> RGB:
+def change_pixels(frame: RGB, changes: PixelChanges) -> RGB:
     """Colour, blur and occlusion; the geometry stays."""
+    rng = np.random.default_rng(changes.seed)
     pixels = frame.astype(np.float32)
-    brightness, contrast, saturation = 1 + rng.uniform(-settings.colour, settings.colour, 3)
+    brightness, contrast, saturation = 1 + rng.uniform(-changes.colour, changes.colour, 3)
     grey = pixels.mean(axis=2, keepdims=True)
     pixels = grey + (pixels - grey) * saturation
     pixels = (pixels - pixels.mean()) * contrast + pixels.mean() * brightness
-    if rng.random() < settings.blur_probability:
+    if rng.random() < changes.blur_probability:
         pixels = cv2.GaussianBlur(pixels, (0, 0), rng.uniform(0.5, 2.0))
-    if rng.random() < settings.occlusion_probability:
+    if rng.random() < changes.occlusion_probability:
         height, width = frame.shape[:2]
         h, w = rng.integers(height // 12, height // 4), rng.integers(width // 12, width // 4)
         top, left = rng.integers(0, height - h), rng.integers(0, width - w)

@@ -7,7 +7,7 @@ under a temporary name and renamed, so two processes can share a cache and a kil
 entry fails its checksum and is computed again. Values are rounded to float16 whether cached or not, so that both give
 the same numbers.
 
-Where a head changes the backbone's last blocks, what lies below them is cached: it serves every head, also one that is
+Where LoRA changes the backbone's last blocks, the tokens below them are cached: they serve every head, also one that is
 still learning.
 """
 
@@ -19,7 +19,6 @@ import os
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,28 +27,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from edgecape.data.crops import PLAIN, AugmentSettings, View
+from edgecape.data.crops import Crop
 from edgecape.errors import DataError
 from edgecape.io.files import atomic_write
 from edgecape.io.images import load_image
-from edgecape.model.adapter import Adapter
+from edgecape.matching.lora import LoRA
+from edgecape.matching.network import lora_of
 from edgecape.model.backbone import Backbone, normalise_pixels
 
 if TYPE_CHECKING:
-    from edgecape.predictor import EdgeCape
+    from edgecape.runtime.torch_runtime import TorchRuntime
 
 MAGIC = b"EDGEFEA1"
 PIXELS = 2  # raised whenever the same photo and view give other pixels than before
 HEADER = struct.Struct("<8s3II")  # magic, channels, height, width, crc32 of the values
-
-
-@dataclass(frozen=True, eq=False)
-class Crop:
-    """One frame to be turned into features."""
-
-    image: Path
-    view: View
-    augment: AugmentSettings = PLAIN
 
 
 def _photo_identity(path: Path) -> str:
@@ -67,7 +58,11 @@ def _content_hash(path: Path, size: int, changed: int) -> str:
 
 
 class FeatureStore:
-    """Features of crops, computed in batches and remembered if a folder is given."""
+    """Features of crops, computed in batches and remembered if a folder is given.
+
+    lora: whose features; None: those of the backbone as it is. blocks: how many of the last blocks a LoRA may change,
+    also one that is still learning: what lies below them is what is remembered.
+    """
 
     def __init__(
         self,
@@ -75,44 +70,48 @@ class FeatureStore:
         fingerprint: str,
         folder: str | os.PathLike[str] | None = None,
         batch: int = 16,
-        adapter: Adapter | None = None,
+        blocks: int = 0,
+        lora: LoRA | None = None,
     ):
-        self.backbone, self.fingerprint, self.batch, self.adapter = backbone, fingerprint, batch, adapter
+        self.backbone, self.fingerprint, self.batch, self.blocks = backbone, fingerprint, batch, blocks
+        self.folded = backbone if lora is None else lora.fold(backbone)
         settings = backbone.settings
         self.size = settings.image_size
-        cached = f"after block {backbone.below}" if settings.adapted else settings.layers
+        cached = f"after block {backbone.below(blocks)}" if blocks else settings.layers
         self.identity = f"{PIXELS}|{fingerprint}|{cached}|{settings.image_size}"
         self.folder = None if folder is None else Path(folder)
         self.computed = 0  # backbone passes so far, for the curious and for tests
 
     @classmethod
-    def of(cls, model: EdgeCape, folder: str | os.PathLike[str] | None = None) -> FeatureStore:
+    def of(cls, runtime: TorchRuntime, folder: str | os.PathLike[str] | None = None) -> FeatureStore:
         """The features that a model sees."""
-        return cls(model.backbone, model.backbone_fingerprint, folder, adapter=model.network.adapter)
+        lora = lora_of(runtime.network)
+        blocks = 0 if lora is None else len(lora.blocks)
+        return cls(runtime.backbone, runtime.backbone_fingerprint, folder, blocks=blocks, lora=lora)
 
-    def adapted(self, adapter: Adapter | None) -> FeatureStore:
+    def with_lora(self, lora: LoRA | None) -> FeatureStore:
         """The features that another head sees; None: those of the backbone as it is."""
-        return FeatureStore(self.backbone, self.fingerprint, self.folder, self.batch, adapter)
+        return FeatureStore(self.backbone, self.fingerprint, self.folder, self.batch, self.blocks, lora)
 
     def path(self, crop: Crop) -> Path | None:
         if self.folder is None:
             return None
-        content = f"{self.identity}|{_photo_identity(crop.image)}|{crop.view.key(crop.augment)}"
+        content = f"{self.identity}|{_photo_identity(crop.photo)}|{crop.key}"
         name = hashlib.sha256(content.encode()).hexdigest()
         return self.folder / name[:2] / f"{name[2:40]}.fea"
 
     @torch.no_grad()
     def get(self, crops: Sequence[Crop]) -> Tensor:
         """Features (n, C, h, w) of crops, rounded to float16."""
-        begun = self.begun(crops)
-        if not self.backbone.settings.adapted:
-            return begun
+        lower = self.lower(crops)
+        if not self.blocks:
+            return lower
         device = next(self.backbone.parameters()).device
-        parts = [self.backbone.finish(part.to(device), self.adapter).half() for part in begun.split(self.batch)]
+        parts = [self.folded.upper(part.to(device), self.blocks).half() for part in lower.split(self.batch)]
         return torch.cat(parts).float().cpu()
 
-    def begun(self, crops: Sequence[Crop]) -> Tensor:
-        """What `Backbone.begin` gives for crops, from disk where it is there and sound."""
+    def lower(self, crops: Sequence[Crop]) -> Tensor:
+        """What `Backbone.lower` gives for crops, from disk where it is there and sound."""
         paths = [self.path(crop) for crop in crops]
         found: list[NDArray[np.float16] | None] = [None if path is None else _read(path) for path in paths]
         missing = [index for index, values in enumerate(found) if values is None]
@@ -124,7 +123,7 @@ class FeatureStore:
                 if path is not None:
                     _write(path, values)
         stacked = torch.from_numpy(np.stack([values for values in found if values is not None])).float()
-        return stacked[:, 0] if self.backbone.settings.adapted else stacked  # tokens have no height and width
+        return stacked[:, 0] if self.blocks else stacked  # tokens have no height and width
 
     def fill(self, crops: Iterable[Crop], progress: Callable[[int], None] | None = None) -> None:
         """Compute what is missing, a batch at a time."""
@@ -136,24 +135,24 @@ class FeatureStore:
             elif progress:
                 progress(1)
             if len(waiting) == self.batch:
-                self.begun(waiting)
+                self.lower(waiting)
                 if progress:
                     progress(len(waiting))
                 waiting = []
         if waiting:
-            self.begun(waiting)
+            self.lower(waiting)
             if progress:
                 progress(len(waiting))
 
     def _compute(self, crops: Sequence[Crop]) -> NDArray[np.float16]:
-        frames = [crop.view.render(load_image(crop.image), self.size, crop.augment) for crop in crops]
+        frames = [crop.render(load_image(crop.photo), self.size) for crop in crops]
         device = next(self.backbone.parameters()).device
         with torch.inference_mode():
-            begun = self.backbone.begin(normalise_pixels(torch.from_numpy(np.stack(frames)).to(device)))
+            lower = self.backbone.lower(normalise_pixels(torch.from_numpy(np.stack(frames)).to(device)), self.blocks)
         self.computed += len(crops)
-        if self.backbone.settings.adapted:
-            begun = begun[:, None]  # every entry has three axes
-        return np.ascontiguousarray(begun.half().cpu().numpy())  # laid out as if read from disk
+        if self.blocks:
+            lower = lower[:, None]  # every entry has three axes
+        return np.ascontiguousarray(lower.half().cpu().numpy())  # laid out as if read from disk
 
 
 def _read(path: Path) -> NDArray[np.float16] | None:

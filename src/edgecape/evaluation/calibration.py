@@ -8,16 +8,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from edgecape.calibration import RIGHT_WITHIN, score_features
 from edgecape.data.dataset import Dataset
 from edgecape.data.features import FeatureStore
 from edgecape.evaluation.episodes import Episode
 from edgecape.evaluation.evaluate import Task, evaluate
-from edgecape.evaluation.methods import Runner
+from edgecape.evaluation.methods import ModelMethod
+from edgecape.matching.scores import Calibration, score_features
 from edgecape.model.network import Network
 
+RIGHT_WITHIN = 0.1  # of the box's longer side
 
-class Observed(NamedTuple):
+
+class Samples(NamedTuple):
     """All counted keypoints of an evaluation."""
 
     features: Tensor  # (n, F), what the score is computed from
@@ -32,15 +34,18 @@ class Observed(NamedTuple):
 
 
 @torch.inference_mode()
-def observe(network: Network, dataset: Dataset, episodes: Sequence[Episode], store: FeatureStore) -> Observed:
-    """Run a network through episodes and keep what its scores are made of."""
-    run = Runner(network)
+def collect(
+    network: Network, dataset: Dataset, episodes: Sequence[Episode], store: FeatureStore, named: bool = True
+) -> Samples:
+    """Run a network through episodes and keep what its scores are computed from. named: told left and right, where the
+    data set knows them."""
+    model = ModelMethod(network)
     seen: list[Tensor] = []
 
     def localise(task: Task) -> Tensor:
-        output = run(task)
-        seen.extend(score_features(output))
-        return output.coordinates[-1]
+        estimate = model(task if named else task._replace(flip_index=None))
+        seen.extend(score_features(estimate))
+        return estimate.output.coordinates[-1]
 
     result = evaluate(dataset, episodes, {"network": localise}, store)["network"]
     distances = torch.from_numpy(result.distance)
@@ -48,7 +53,39 @@ def observe(network: Network, dataset: Dataset, episodes: Sequence[Episode], sto
     features = torch.cat([found[chosen] for found, chosen in zip(seen, counted, strict=True)])
     near = [row[: len(chosen)][chosen] < RIGHT_WITHIN for row, chosen in zip(distances, counted, strict=True)]
     category = torch.from_numpy(result.category).repeat_interleave(torch.tensor([len(row) for row in near]))
-    return Observed(features, torch.cat(near), category)
+    return Samples(features, torch.cat(near), category)
+
+
+def fit(features: Tensor, right: Tensor, weight: Tensor | None = None, penalty: float = 1e-3) -> Calibration:
+    """Features (n, F) of keypoints and whether each was right (n,) → calibration.
+
+    weight (n,): how much each counts, for instance so that all categories count the same.
+    """
+    mean, deviation = features.mean(0), features.std(0).clamp(min=1e-6)
+    blank = Calibration(tuple(mean.tolist()), tuple(deviation.tolist()), (), 0.0)
+    x = blank.design(features).double()
+    x = torch.cat((x, x.new_ones(len(x), 1)), dim=1)
+    theta = logistic_regression(x, right, weight, penalty)
+    return Calibration(blank.mean, blank.deviation, tuple(theta[:-1].tolist()), float(theta[-1]))
+
+
+def logistic_regression(x: Tensor, y: Tensor, weight: Tensor | None = None, penalty: float = 1e-3) -> Tensor:
+    """Coefficients (F,) of x (n, F), whose last column is constant and not penalised, for y (n,) by Newton steps."""
+    x, y = x.double(), y.double()
+    share = torch.ones_like(y) if weight is None else weight.double()
+    share = share / share.sum()
+    theta = x.new_zeros(x.shape[1])
+    ridge = penalty * torch.eye(len(theta), dtype=x.dtype)
+    ridge[-1, -1] = 0
+    for _ in range(50):
+        p = torch.sigmoid(x @ theta)
+        gradient = x.T @ (share * (p - y)) + ridge @ theta
+        hessian = (x.T * (share * p * (1 - p))) @ x + ridge
+        step = torch.linalg.solve(hessian, gradient)
+        theta = theta - step
+        if step.abs().max() < 1e-8:
+            break
+    return theta
 
 
 class Reliability(NamedTuple):

@@ -1,108 +1,130 @@
-"""What the network costs: parameters, operations, and time relative to a plain backbone forward."""
+"""What a model costs, counted and timed on the path that predicts: all backbone passes, all views."""
 
 from __future__ import annotations
 
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from edgecape.model.aspects import Shots, Turns, encode_turns, localise_best
+from edgecape.matching.multiview import MultiView, Shots
 from edgecape.model.backbone import Backbone
 from edgecape.model.network import Network
-from edgecape.model.settings import NetworkSettings
 from edgecape.skeleton import fully_connected
-from edgecape.weights.backbones import backbone_config
 
 if TYPE_CHECKING:
-    from edgecape.predictor import EdgeCape
+    from edgecape.runtime.torch_runtime import TorchRuntime
 
 PARTS = {
     "image_proj": "projections",
     "keypoint_proj": "projections",
     "layout_proj": "projections",
-    "adapter": "changes to the backbone",
-    "encoder": "encoder",
+    "lora": "LoRA (folded into the backbone)",
     "proposal_generator": "proposals",
     "pose_graph": "pose-graph predictor",
     "decoder": "graph decoder",
 }
+REST = "similarity, votes, views"
 
 
 class Part(NamedTuple):
     name: str
     parameters: int
-    flops: int  # multiply and add counted as two
+    query: int  # operations per query, multiply and add counted as two
+    prompt: int  # operations per prompt of one support
+
+
+def count_costs(network: Network, backbone: Backbone, keypoints: int = 17) -> list[Part]:
+    """The backbone, with all its passes, and the parts of the head."""
+    multiview = MultiView(network.eval())
+    height, width = backbone.settings.image_size
+    with torch.inference_mode():
+        once, features = _operations({}, lambda: backbone.eval()(torch.zeros(1, 3, height, width)))
+        pictures = len(multiview.pictures)
+        shots = Shots(
+            features[:, None].expand(-1, pictures, -1, -1, -1)[:, :, None], torch.rand(1, pictures, 1, keypoints, 2)
+        )
+        visible = torch.ones(1, 1, keypoints, dtype=torch.bool)
+        prior = torch.from_numpy(fully_connected(keypoints))[None]
+        children = dict(network.named_children())
+        prompt, support = _operations(children, lambda: multiview.encode(shots, visible, prior))
+        passes = len(multiview.query_views)
+        query, _ = _operations(children, lambda: multiview(features.expand(passes, -1, -1, -1)[None], support))
+    parameters = Counter({name: _parameters(child) for name, child in children.items()})
+    parameters["keypoint_proj"] += network.mask_token.numel()
+    parts = [Part("backbone", _parameters(backbone), passes * once[REST], pictures * once[REST])]
+    for title in dict.fromkeys((*(PARTS.get(name, name) for name in children), REST)):
+        names = [name for name in (*children, REST) if PARTS.get(name, name) == title]
+        parts.append(Part(title, *(sum(table[name] for name in names) for table in (parameters, query, prompt))))
+    return parts
+
+
+def _operations(children: dict[str, nn.Module], run: Callable[[], object]) -> tuple[Counter[str], object]:
+    """Operations of a computation in each of these modules, and besides; and what it gave."""
+    counted: Counter[str] = Counter()
+    with FlopCounterMode(display=False) as counter:
+
+        def entered(*_: object) -> None:
+            begun.append(counter.get_total_flops())
+
+        def left(name: str) -> Callable[..., None]:
+            def note(*_: object) -> None:
+                counted[name] += counter.get_total_flops() - begun.pop()
+
+            return note
+
+        begun: list[int] = []
+        hooks = [child.register_forward_pre_hook(entered) for child in children.values()]
+        hooks += [child.register_forward_hook(left(name)) for name, child in children.items()]
+        found = run()
+        for hook in hooks:
+            hook.remove()
+    counted[REST] = counter.get_total_flops() - counted.total()
+    return counted, found
 
 
 def _parameters(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-def count_costs(settings: NetworkSettings | None = None, keypoints: int = 17) -> list[Part]:
-    """The backbone and the parts of the head, for one query and one support; nothing is loaded."""
-    settings = settings or NetworkSettings()
-    height, width = settings.backbone.image_size
-    backbone = Backbone(backbone_config(settings.backbone.name), settings.backbone).eval()
-    network = Network(settings).eval()
-    with torch.inference_mode(), FlopCounterMode(display=False) as counter:
-        features = backbone(torch.zeros(1, 3, height, width))
-    parts = {"backbone": [_parameters(backbone), counter.get_total_flops()]}
-    with torch.inference_mode(), FlopCounterMode(display=False) as counter:
-        network(
-            features,
-            features[:, None],
-            torch.ones(1, keypoints, dtype=torch.bool),
-            torch.from_numpy(fully_connected(keypoints))[None],
-            coordinates=torch.rand(1, 1, keypoints, 2),
-        )
-    counted = counter.get_flop_counts()
-    for name, module in network.named_children():
-        part = parts.setdefault(PARTS[name], [0, 0])
-        part[0] += _parameters(module)
-        part[1] += sum(counted.get(f"Network.{name}", {}).values())
-    parts["projections"][0] += network.mask_token.numel()
-    return [Part(name, *numbers) for name, numbers in parts.items()]
+def measure_speed(
+    runtime: TorchRuntime, keypoints: int, repeats: int = 9, batch: int = 16
+) -> Iterator[tuple[str, float, float]]:
+    """(what, seconds, multiple of t_b), medians of one run. t_b is one plain forward of the backbone on one frame; it
+    is timed between all others, because a busy machine is slower one moment than the next."""
+    from edgecape.types import Prompt
 
-
-def _median_seconds(run: Callable[[], object], repeats: int) -> float:
-    times = []
-    for _ in range(repeats + 1):
-        start = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times[1:])  # the first one warms up
-
-
-def measure_speed(model: EdgeCape, keypoints: int, repeats: int = 9) -> Iterator[tuple[str, float, float]]:
-    """(what, seconds, multiple of one backbone forward), medians of one run."""
-    height, width = model.size
-    pixels = torch.zeros(1, 3, height, width, device=model.device)
+    height, width = runtime.size
+    rng = np.random.default_rng(0)
+    frames = rng.integers(0, 256, (batch, height, width, 3), dtype=np.uint8)
+    pixels = torch.zeros(1, 3, height, width, device=runtime.device)
+    pictures = len(runtime.pictures)
+    seen, shown = np.repeat(frames[:1], pictures, axis=0)[:, None], np.ones((1, keypoints), dtype=bool)
+    places = rng.random((pictures, 1, keypoints, 2), dtype=np.float32)
+    prior = fully_connected(keypoints)
+    arrays = runtime.encode(seen, places, shown, prior, None)
+    prompt = Prompt(**arrays._asdict(), usable=shown[0], flip_index=None, skeleton=None, names=None, shots=1, model="")
+    tasks: dict[str, tuple[Callable[[], object], int]] = {
+        "backbone, one frame (t_b)": (lambda: runtime.backbone(pixels), 1),
+        "one query": (lambda: runtime.locate(frames[:1], prompt), 1),
+        f"a query in a batch of {batch}": (lambda: runtime.locate(frames, prompt), batch),
+        "one prompt, one support": (lambda: runtime.encode(seen, places, shown, prior, None), 1),
+    }
+    times: dict[str, list[float]] = {name: [] for name in tasks}
     with torch.inference_mode():
-        features = model.backbone(pixels, model.network.adapter)
-        visible = torch.ones(1, 1, keypoints, dtype=torch.bool, device=model.device)
-        prior = torch.from_numpy(fully_connected(keypoints))[None].to(model.device)
-        shots = Shots(features[:, None], torch.rand(1, 1, keypoints, 2, device=model.device))
-        mirrored_query = features if model.network.settings.mirror_query else None
-
-        looks = len(model.network.settings.looks)
-        often = Shots(*(x.repeat_interleave(looks, dim=1) for x in shots))
-
-        def encode() -> Turns:
-            return encode_turns(model.network, lambda mirror, turn: shots if turn else often, visible, prior)
-
-        turns = encode()
-        tasks: list[tuple[str, Callable[[], object]]] = [
-            ("backbone, one frame", lambda: model.backbone(pixels, model.network.adapter)),
-            ("support side of the head", encode),
-            ("query side of the head", lambda: localise_best(model.network, features, turns, mirrored_query)),
-        ]
-        unit = 0.0
-        for name, run in tasks:
-            seconds = _median_seconds(run, repeats)
-            unit = unit or seconds
-            yield name, seconds, seconds / unit
+        for round_ in range(repeats + 1):
+            for name, (run, number) in tasks.items():
+                start = time.perf_counter()
+                run()
+                if round_:  # the first one warms up
+                    times[name].append((time.perf_counter() - start) / number)
+    unit = statistics.median(next(iter(times.values())))
+    for name, values in times.items():
+        seconds = statistics.median(values)
+        yield name, seconds, seconds / unit

@@ -1,10 +1,8 @@
-"""Running methods through the episodes: each crop through the backbone once, each episode's queries in one batch."""
+"""Running methods through the episodes: each picture through the backbone once, an episode's queries in one batch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import cache, partial
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,41 +11,52 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from edgecape.data.crops import View
+from edgecape.data.crops import Crop, plain_crop
 from edgecape.data.dataset import Dataset, Instance
-from edgecape.data.features import Crop, FeatureStore
+from edgecape.data.features import FeatureStore
 from edgecape.errors import WeightsError
 from edgecape.evaluation.episodes import Episode, pairs
 from edgecape.evaluation.metrics import Floats
 from edgecape.evaluation.results import Result
-from edgecape.geometry import apply, crop_transform, inverse
-from edgecape.model.aspects import Shots
-from edgecape.skeleton import adjacency, mirrored_order
+from edgecape.geometry import apply, inverse
+from edgecape.matching.multiview import Shots
+from edgecape.matching.views import UPRIGHT, Picture
+from edgecape.skeleton import adjacency, flip_index
 
 if TYPE_CHECKING:
     from accelerate import PartialState
+
+PLAIN = Picture()
+MEMORY = 2 << 30  # bytes of features kept for the episodes of a category
 
 
 class Task(NamedTuple):
     """What a method gets of an episode; coordinates are (x, y) in [0, 1] of the frames."""
 
-    features: Tensor  # (S, C, h, w), of the supports
-    coordinates: Tensor  # (S, K, 2), in the supports
+    shots: Callable[[Sequence[Picture]], Shots]  # the supports in pictures of them, as a batch of one
+    queries: Callable[[Sequence[int]], Tensor]  # features (Q, R, C, h, w) of the queries in R views of them
     visible: Tensor  # (K,) bool, in all supports
     prior: Tensor  # (K, K), adjacency
-    query: Tensor  # (Q, C, h, w), features
-    looks: Looks | None = None  # for methods that want to see more of the supports
-    mirrored: Callable[[], Tensor] | None = None  # (Q, C, h, w), the queries as a mirror shows them
-    order: Tensor | None = None  # (K,): which keypoint a mirror shows in the place of each one; None: nobody knows
+    flip_index: Tensor | None = None  # (K,), None if left and right are not known
+
+    @property
+    def features(self) -> Tensor:
+        """(S, C, h, w), of the supports as they are."""
+        return self.shots((PLAIN,)).features[0, 0]
+
+    @property
+    def coordinates(self) -> Tensor:
+        """(S, K, 2), of the keypoints there."""
+        return self.shots((PLAIN,)).coordinates[0, 0]
+
+    @property
+    def query(self) -> Tensor:
+        """(Q, C, h, w), features of the queries as they are."""
+        return self.queries((UPRIGHT,))[:, 0]
 
 
-Looks = Callable[[tuple[float, ...], bool, int], Shots]
-"""Crop sizes relative to the usual one, whether to look in a mirror, and at how many quarter turns after that → all
-supports at these sizes."""
-
-
-Localiser = Callable[[Task], Tensor]
-"""A method: coordinates (Q, K, 2) in [0, 1] of the query frames."""
+Method = Callable[[Task], Tensor]
+"""Coordinates (Q, K, 2) in [0, 1] of the query frames."""
 
 
 def processes() -> PartialState:
@@ -56,11 +65,6 @@ def processes() -> PartialState:
     from accelerate.utils import parse_flag_from_env
 
     return PartialState(cpu=parse_flag_from_env("ACCELERATE_USE_CPU"))
-
-
-def plain_crop(instance: Instance, size: tuple[int, int], scale: float = 1.0) -> Crop:
-    """The evaluation crop of an object, or a larger or smaller one."""
-    return Crop(instance.image, View(crop_transform(instance.box, size, scale)))
 
 
 def distances(predicted: Floats, query: Instance, usable: NDArray[np.bool_]) -> Floats:
@@ -73,7 +77,7 @@ def distances(predicted: Floats, query: Instance, usable: NDArray[np.bool_]) -> 
 def evaluate(
     dataset: Dataset,
     episodes: Sequence[Episode],
-    localisers: Mapping[str, Localiser],
+    methods: Mapping[str, Method],
     store: FeatureStore,
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, Result]:
@@ -88,12 +92,11 @@ def evaluate(
     bounds = np.linspace(0, len(episodes), state.num_processes + 1).astype(int)
     share = episodes[bounds[state.process_index] : bounds[state.process_index + 1]]
     widest = max(category.K for category in dataset.categories)
-    found: dict[str, list[Floats]] = {name: [np.empty((0, widest))] for name in localisers}
+    found: dict[str, list[Floats]] = {name: [np.empty((0, widest))] for name in methods}
     for _, same_category in groupby(share, key=lambda episode: dataset.instances[episode.supports[0]].category):
-        part = list(same_category)
-        features = _Features(dataset, part, store)
-        for episode in part:
-            for name, values in _run(dataset, episode, localisers, features).items():
+        features = _Features(dataset, store)
+        for episode in same_category:
+            for name, values in _run(dataset, episode, methods, features).items():
                 found[name].append(np.pad(values, ((0, 0), (0, widest - values.shape[1])), constant_values=np.nan))
             if progress:
                 progress(len(episode.queries))
@@ -107,61 +110,62 @@ def evaluate(
 
 
 class _Features:
-    """Feature maps of all objects of some episodes, in memory (as float16, which is what the store rounds to)."""
+    """Features of the objects of a category, in all pictures that were asked for (as float16, which is what the store
+    rounds to). The oldest are let go when they get too many; they are computed, or read, again."""
 
-    def __init__(self, dataset: Dataset, episodes: Sequence[Episode], store: FeatureStore):
-        members = sorted({index for episode in episodes for index in (*episode.supports, *episode.queries)})
+    def __init__(self, dataset: Dataset, store: FeatureStore):
         self.dataset, self.store, self.size = dataset, store, store.size
-        self.crops = {index: plain_crop(dataset.instances[index], store.size) for index in members}
-        crops = list(self.crops.values())
-        parts = [store.get(crops[start : start + store.batch]).half() for start in range(0, len(crops), store.batch)]
-        self.maps = torch.cat(parts).contiguous()  # the same sums in the same order, whatever a backbone's layout
-        self.place = {index: row for row, index in enumerate(members)}
+        self.kept: dict[tuple[int, Picture], Tensor] = {}
 
-    def __getitem__(self, indices: Sequence[int]) -> Tensor:
-        return self.maps[[self.place[index] for index in indices]].float()
+    def crop(self, index: int, picture: Picture = PLAIN) -> Crop:
+        instance = self.dataset.instances[index]
+        return plain_crop(instance.image, instance.box, self.size, picture.scale).seen(picture.view)
 
-    def shown(self, indices: Sequence[int], views: Sequence[View]) -> Tensor:
-        """Where the keypoints of objects are in views of them: (n, K, 2)."""
-        instances = [self.dataset.instances[index] for index in indices]
-        placed = [view.coordinates(one.keypoints, self.size) for view, one in zip(views, instances, strict=True)]
-        return torch.from_numpy(np.stack(placed))
+    def get(self, wanted: Sequence[tuple[int, Picture]]) -> Tensor:
+        """(n, C, h, w)."""
+        missing = [key for key in dict.fromkeys(wanted) if key not in self.kept]
+        for start in range(0, len(missing), self.store.batch):
+            part = missing[start : start + self.store.batch]
+            # laid out alike, so that the same sums are made in the same order whatever the backbone
+            maps = self.store.get([self.crop(*key) for key in part]).half().contiguous()
+            self.kept |= zip(part, maps, strict=True)
+        found = torch.stack([self.kept[key] for key in wanted]).float()
+        room = MEMORY // (2 * found[0].numel())
+        for key in list(self.kept)[: max(0, len(self.kept) - room)]:
+            del self.kept[key]
+        return found
 
-    def look(self, indices: Sequence[int], sizes: tuple[float, ...], mirror: bool, turn: int = 0) -> Shots:
-        """Objects at several crop sizes."""
-        every = [index for index in indices for _ in sizes]
-        crops = [plain_crop(self.dataset.instances[index], self.size, size) for index in indices for size in sizes]
-        if mirror:
-            crops = [replace(crop, view=crop.view.mirror_image(self.size)) for crop in crops]
-        if turn:
-            crops = [replace(crop, view=crop.view.turned(self.size, turn)) for crop in crops]
-        return Shots(self.store.get(crops)[None], self.shown(every, [crop.view for crop in crops])[None])
+    def shots(self, indices: Sequence[int], pictures: Sequence[Picture]) -> Shots:
+        wanted = [(index, picture) for picture in pictures for index in indices]
+        places = [self.crop(*key).coordinates(self.dataset.instances[key[0]].keypoints, self.size) for key in wanted]
+        grid = (len(pictures), len(indices))
+        return Shots(
+            self.get(wanted).unflatten(0, grid)[None], torch.from_numpy(np.stack(places)).unflatten(0, grid)[None]
+        )
+
+    def queries(self, indices: Sequence[int], seen: Sequence[int]) -> Tensor:
+        return self.get([(index, Picture(view)) for index in indices for view in seen]).unflatten(0, (len(indices), -1))
 
 
 @torch.inference_mode()
-def _run(
-    dataset: Dataset, episode: Episode, localisers: Mapping[str, Localiser], features: _Features
-) -> dict[str, Floats]:
+def _run(dataset: Dataset, episode: Episode, methods: Mapping[str, Method], features: _Features) -> dict[str, Floats]:
     """Distances (Q, K) of one episode by every method."""
     supports = [dataset.instances[index] for index in episode.supports]
     queries = [dataset.instances[index] for index in episode.queries]
     category = dataset.category_of(supports[0])
     usable = np.logical_and.reduce([support.visible for support in supports])
     task = Task(
-        features[episode.supports],
-        features.shown(episode.supports, [features.crops[index].view for index in episode.supports]),
+        lambda pictures: features.shots(episode.supports, pictures),
+        lambda views: features.queries(episode.queries, views),
         torch.from_numpy(usable),
         torch.from_numpy(adjacency(category.edges, category.K)),
-        features[episode.queries],
-        cache(partial(features.look, episode.supports)),  # several methods may ask
-        cache(lambda: features.look(episode.queries, (1.0,), True).features[0]),
-        torch.tensor(mirrored_order(category.K, category.symmetry)) if category.symmetry else None,
+        torch.from_numpy(flip_index(category.K, category.symmetry)) if category.symmetry else None,
     )
     frame = np.array(features.size[::-1])  # (width, height)
-    to_photo = [inverse(features.crops[query.index].view.transform) for query in queries]
+    to_photo = [inverse(features.crop(query.index).transform) for query in queries]
     out: dict[str, Floats] = {}
-    for name, localise in localisers.items():
-        points = localise(task).cpu().double().numpy() * frame
+    for name, method in methods.items():
+        points = method(task).cpu().double().numpy() * frame
         if not np.isfinite(points[:, usable]).all():  # would pass for keypoints that do not count
             raise WeightsError(f"{name} gave coordinates that are not numbers; its weights are damaged or diverged")
         out[name] = np.stack(

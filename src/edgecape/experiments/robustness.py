@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from edgecape.errors import SettingsError
-from edgecape.evaluation.evaluate import Localiser, Task
-from edgecape.evaluation.methods import Runner, copy_support, proposals
+from edgecape.evaluation.evaluate import Method, Task
+from edgecape.evaluation.methods import ModelMethod, copy_support, proposals
 from edgecape.evaluation.results import Groups, Result, Row, compare, summarise
 from edgecape.io.files import atomic_path
 from edgecape.model import graph
@@ -91,19 +91,20 @@ class Recorder:
                 "this model was trained without a graph, so no skeleton can change what it finds; "
                 "take one that was trained with graph fixed or predicted"
             )
-        self.run = Runner(network)
+        self.run = ModelMethod(network)
         self.shares: dict[str, list[float]] = {name: [] for name in changes()}  # one per pair
 
-    def methods(self) -> dict[str, Localiser]:
+    def methods(self) -> dict[str, Method]:
         variants = {name: partial(self._refined, name, change) for name, change in changes().items()}
         return {**variants, PROPOSALS: proposals(self.run), COPY: copy_support}
 
     def _refined(self, name: str, change: Change, task: Task) -> Tensor:
         told = changed(task.prior, change, task.coordinates, task.visible)
-        found = self.run(task._replace(prior=told))
+        found = self.run(task._replace(prior=told)).output
         given = graph.mask_adjacency(task.prior, task.visible)
-        self.shares[name] += len(task.query) * [given_share(found.graph.normalised[0].cpu(), given)]
-        return found.coordinates[-1]
+        coordinates = found.coordinates[-1]
+        self.shares[name] += len(coordinates) * [given_share(found.graph.normalised[0].cpu(), given)]
+        return coordinates
 
     def all_shares(self) -> dict[str, NDArray[np.float64]]:
         """Of all pairs (P,), in the order of a Result; every process must call it."""

@@ -15,7 +15,7 @@ from edgecape.errors import DataError
 from edgecape.io import mp100
 from edgecape.io.edge_base import Decision, EdgeBase, Skeleton, decide
 from edgecape.io.files import read_json
-from edgecape.skeleton import Pairs, pairs_of
+from edgecape.skeleton import Pairs, flip_pairs
 
 Entry = dict[str, Any]
 
@@ -178,7 +178,7 @@ def _symmetry(category: Entry, K: int, base: int, path: Path) -> Pairs:
     """Pairs of left and right keypoints: those the category declares, counted like its edges; else by their names."""
     if "symmetry" not in category:
         names = category.get("keypoints") or ()
-        return pairs_of([str(name) for name in names]) if len(names) == K else ()
+        return flip_pairs([str(name) for name in names]) if len(names) == K else ()
     pairs = tuple((i - base, j - base) for i, j in _pairs(category, "symmetry", path))
     once = {index for pair in pairs for index in pair}
     if len(once) != 2 * len(pairs) or not once <= set(range(K)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -9,7 +10,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from edgecape.errors import SettingsError
-from edgecape.model.adapter import Adapter
 from edgecape.model.settings import BackboneSettings
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -80,12 +80,6 @@ class Backbone(nn.Module):
         # transformers' SwinV2 backbone leaves out the model's final norm, which earlier CAPE work applies
         last = config.model_type == "swinv2" and max(config.out_indices) == stages - 1
         self.norm = nn.LayerNorm(self.model.channels[-1]) if last else None
-        self.below = max(config.out_indices) - settings.adapted  # blocks that no head changes
-        if settings.adapted and not (self.is_dinov2 and 0 <= self.below < min(config.out_indices)):
-            raise SettingsError(
-                f"{settings.adapted} adapted blocks do not fit layers {settings.layers} of {settings.name}: "
-                "it must be a DINOv2, and no layer may come from below the adapted blocks"
-            )
         self.requires_grad_(settings.trainable)
 
     @property
@@ -119,16 +113,27 @@ class Backbone(nn.Module):
         """A frozen backbone stays in eval mode."""
         return super().train(mode and self.settings.trainable)
 
-    def forward(self, pixels: Tensor, adapter: Adapter | None = None) -> Tensor:
-        """Normalised pixels (B, 3, H, W) → (B, C, h, w)."""
-        return self.finish(self.begin(pixels), adapter)
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Normalised pixels (B, 3, H, W) → features (B, C, h, w)."""
+        return self.lower(pixels)
 
-    def begin(self, pixels: Tensor) -> Tensor:
-        """What is the same for all heads: tokens (B, 1 + hw, C) below the adapted blocks; without any, the features."""
+    def below(self, blocks: int) -> int:
+        """How many blocks lie below the last `blocks` in use."""
+        wanted = self.model.out_indices
+        below = max(wanted) - blocks
+        if not (self.is_dinov2 and 0 <= below < min(wanted)):
+            raise SettingsError(
+                f"the last {blocks} blocks cannot be split off layers {self.settings.layers} of {self.settings.name}: "
+                "it must be a DINOv2, and no layer may come from below these blocks"
+            )
+        return below
+
+    def lower(self, pixels: Tensor, blocks: int = 0) -> Tensor:
+        """Tokens (B, 1 + hw, C) below the last `blocks` blocks in use; the features themselves if blocks is 0."""
         with torch.set_grad_enabled(torch.is_grad_enabled() and self.settings.trainable):
-            if self.settings.adapted:
+            if blocks:
                 tokens = self.model.embeddings(pixels)
-                for block in self.model.encoder.layer[: self.below]:
+                for block in self.model.encoder.layer[: self.below(blocks)]:
                     tokens = _hidden(block(tokens))
                 return tokens
             maps = list(self.model(pixels).feature_maps)
@@ -137,16 +142,16 @@ class Backbone(nn.Module):
             size = maps[0].shape[-2:]
             return torch.cat([m if m.shape[-2:] == size else F.interpolate(m, size=size) for m in maps], dim=1)
 
-    def finish(self, begun: Tensor, adapter: Adapter | None) -> Tensor:
-        """What `begin` gave → features (B, C, h, w), through the adapted blocks if there are any."""
-        if not self.settings.adapted:
-            return begun
+    def upper(self, tokens: Tensor, blocks: int = 0, weights: Sequence[Mapping[str, Tensor]] | None = None) -> Tensor:
+        """What `lower` gave → features (B, C, h, w). weights: of the blocks, by name, to be used instead of theirs."""
+        if not blocks:
+            return tokens
         grid = [side // self.patch for side in self.settings.image_size]
-        tokens, maps = begun, []
-        for number, block in enumerate(self.model.encoder.layer[self.below :]):
-            weights = {} if adapter is None else adapter.changed(number, block)
-            tokens = _hidden(torch.func.functional_call(block, weights, (tokens,)))
-            if self.below + number + 1 in self.model.out_indices:
+        below, maps = self.below(blocks), []
+        for number, block in enumerate(self.model.encoder.layer[below:]):
+            own = {} if weights is None else dict(weights[number])
+            tokens = _hidden(torch.func.functional_call(block, own, (tokens,)))
+            if below + number + 1 in self.model.out_indices:
                 maps.append(self.model.layernorm(tokens)[:, 1:].transpose(1, 2).unflatten(2, grid))
         return torch.cat(maps, dim=1)
 

@@ -11,12 +11,17 @@ from torch import Tensor, nn
 from edgecape.model import graph
 from edgecape.model.attention import Attention, GraphFeedForward, PositionedCrossAttention, key_bias
 from edgecape.model.settings import NetworkSettings
+from edgecape.model.tokens import mean_over_shots
 
 
 class PoseGraph(NamedTuple):
     prior: Tensor  # A_prior (B, K, K)
     weights: Tensor  # A (B, K, K), symmetric, before normalisation
     normalised: Tensor  # Ã (B, K, K), rows sum to 1 or 0
+
+    def expand(self, batch: int) -> PoseGraph:
+        """One graph (B = 1) for a batch, without copying."""
+        return PoseGraph(*(matrix.expand(batch, -1, -1) for matrix in self))
 
 
 def pose_graph(prior: Tensor, weights: Tensor, usable: Tensor) -> PoseGraph:
@@ -88,7 +93,7 @@ class ResidualEdges(nn.Module):
 class PoseGraphPredictor(nn.Module):
     def __init__(self, settings: NetworkSettings):
         super().__init__()
-        self.shot_refinement = settings.shot_refinement
+        self.shot_refinement, self.pad_keypoints_to = settings.shot_refinement, settings.pad_keypoints_to
         self.sees_image = settings.predictor_sees_image
         if self.sees_image:
             self.image_proj = nn.Conv2d(settings.channels, settings.width, kernel_size=1)
@@ -113,17 +118,29 @@ class PoseGraphPredictor(nn.Module):
         prior_norm = graph.row_normalise(prior)
         for layer in self.layers:
             x, image = layer(x, image, position, seen, prior_norm)
-        x = x.unflatten(0, (B, S))
-        weight = visible.to(x.dtype)[..., None]
-        return (x * weight).sum(1) / weight.sum(1).clamp(min=1)
+        return mean_over_shots(x.unflatten(0, (B, S)), visible)
 
     def forward(
-        self, features: Tensor, shot_tokens: Tensor, tokens: Tensor, visible: Tensor, position: Tensor, prior: Tensor
+        self,
+        features: Tensor,
+        shot_tokens: Tensor,
+        tokens: Tensor,
+        visible: Tensor,
+        position: Tensor,
+        prior: Tensor,
+        nothing: Tensor,
     ) -> PoseGraph:
         """features (B, S, C, h, w), shot_tokens (B, S, K, d), tokens (B, K, d), visible (B, S, K),
-        position (hw, d), prior (B, K, K)."""
+        position (hw, d), prior (B, K, K); nothing (d,): the token of a keypoint that is not there."""
+        K = tokens.shape[1]
+        extra = max(0, self.pad_keypoints_to - K)  # as official weights were trained; only this predictor notices
+        if extra:
+            padding = nothing.expand(*shot_tokens.shape[:2], extra, -1)
+            shot_tokens = torch.cat((shot_tokens, padding), dim=2)
+            tokens = torch.cat((tokens, padding[:, 0]), dim=1)
+            visible, prior = F.pad(visible, (0, extra)), F.pad(prior, (0, extra, 0, extra))
         usable = visible.any(1)
         refined = self.refine(features, shot_tokens, tokens, visible, position, prior)
         weights = F.relu(prior + self.c * self.residual(refined) + self.b)  # eq. of A'
         weights = (weights + weights.transpose(1, 2)) / 2
-        return pose_graph(prior, weights, usable)
+        return PoseGraph(*(matrix[:, :K, :K] for matrix in pose_graph(prior, weights, usable)))

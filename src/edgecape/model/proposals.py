@@ -8,9 +8,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-DIRECT = 10.0  # weight at the start of the cosine of what enters the encoder
-NEAR = (0.1, 0.05)  # of the frame: how far about it a place is supported when it is chosen, and when it is refined
-
 
 class Proposals(NamedTuple):
     similarity: Tensor  # (B, K, h, w), logits
@@ -40,47 +37,15 @@ def locate(similarity: Tensor) -> Proposals:
     return Proposals(similarity, mass @ centres, local @ centres)
 
 
-def mass_near(mass: Tensor, places: Tensor) -> Tensor:
-    """How much of the mass (B, K, h, w) is near places (B, K, 2): (B, K)."""
-    centres = cell_centres(mass.shape[-2], mass.shape[-1], mass.device).to(mass.dtype)
-    return (mass.flatten(2) * _nearness(places, centres, NEAR[0])).sum(dim=-1)
-
-
-def densest(mass: Tensor) -> Tensor:
-    """Where most of the mass (B, K, h, w) is *near*, (B, K, 2): a keypoint that may be in one of three cells side by
-    side is there rather than in a single cell elsewhere that is a little more likely than each of them."""
-    h, w = mass.shape[-2:]
-    mass = mass.flatten(2)
-    centres = cell_centres(h, w, mass.device).to(mass.dtype)
-    place = centres[(mass @ _nearness(centres, centres, NEAR[0])).argmax(dim=-1)]
-    for _ in range(4):  # mean shift
-        near = mass * _nearness(place, centres, NEAR[1])
-        place = near @ centres / (near.sum(dim=-1, keepdim=True) + 1e-12)
-    return place
-
-
-def _nearness(places: Tensor, centres: Tensor, reach: float) -> Tensor:
-    """Of places (..., 2) to centres (hw, 2): (..., hw), 1 where they meet."""
-    away = (centres - places[..., None, :]).square().sum(dim=-1)
-    return torch.exp(-away / (2 * reach**2))
-
-
 class ProposalGenerator(nn.Module):
-    def __init__(self, width: int, direct_match: bool = False):
+    def __init__(self, width: int):
         super().__init__()
         self.support_proj = nn.Linear(width, width)
         self.query_proj = nn.Linear(width, width)
         self.dynamic_proj = nn.Sequential(nn.Linear(width, width // 2), nn.ReLU(), nn.Linear(width // 2, width))
-        self.direct = nn.Parameter(torch.tensor(DIRECT)) if direct_match else None
 
-    def forward(
-        self, image: Tensor, keypoints: Tensor, grid: tuple[int, int], entered: tuple[Tensor, Tensor]
-    ) -> Proposals:
-        """image (B, hw, d), keypoints (B, K, d), refined and as they entered the encoder."""
+    def forward(self, image: Tensor, keypoints: Tensor) -> Tensor:
+        """Refined image (B, hw, d) and keypoints (B, K, d) → similarity (B, K, hw)."""
         support = self.support_proj(keypoints)
         support = (1 + torch.tanh(self.dynamic_proj(support))) * support
-        similarity = support @ self.query_proj(image).transpose(1, 2)  # (B, K, hw)
-        if self.direct is not None:
-            cells, tokens = (F.normalize(x, dim=-1) for x in entered)
-            similarity = similarity + self.direct * tokens @ cells.transpose(1, 2)
-        return locate(similarity.unflatten(-1, grid))
+        return support @ self.query_proj(image).transpose(1, 2)

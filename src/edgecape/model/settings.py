@@ -1,4 +1,4 @@
-"""Settings of the network: one definition for API, command line and saved models."""
+"""Settings of the published network: one definition for API, command line and saved models."""
 
 from __future__ import annotations
 
@@ -20,14 +20,6 @@ class BackboneSettings:
     """Feature layers, counted as `transformers` counts stages (-1 is the last); several are concatenated."""
     trainable: bool = False
     """Fine-tune it with the head (SwinV2 in earlier work)."""
-    adapted: int = 0
-    """Ours: so many of its last blocks in use are changed by the head (model/adapter.py)."""
-    rank: int = 16
-    """Of these changes."""
-
-    def __post_init__(self) -> None:
-        if self.adapted < 0 or self.rank < 1:
-            raise SettingsError(f"{self.adapted} adapted blocks of rank {self.rank}; give 0 or more, of rank 1 or more")
 
 
 @dataclass(frozen=True)
@@ -63,22 +55,6 @@ class NetworkSettings:
     """GraphCape: decoder self-attention adds the position embedding to queries and keys."""
     aggregate_transposed: bool = False
     """GraphCape: the graph FFN aggregates with Ãᵀ instead of Ã."""
-    centred: bool = False
-    """Ours: remove each image's mean feature, and smooth the query's cells as pooling smooths the support's."""
-    layout: bool = False
-    """Ours: a keypoint's token also says where the keypoint is in the support."""
-    consistency: bool = False
-    """Ours: the decoder starts where similarity and the neighbours in the graph agree, not at the bare peak."""
-    mirror: bool = False
-    """Ours: a query is compared with the supports and with their mirror images; the better fit counts."""
-    mirror_query: bool = False
-    """Ours: the query is seen in a mirror as well, and what both views say is averaged; twice the time per query."""
-    turned: bool = False
-    """Ours: supports are also looked at turned by quarters, for objects that lie any way; the best fit counts."""
-    looks: tuple[float, ...] = (1.0,)
-    """Ours: crop sizes, relative to the usual one, at which each support is looked at; what is seen is averaged."""
-    direct_match: bool = False
-    """Ours: similarity also compares what enters the encoder, so that training adds to feature matching."""
     backbone: BackboneSettings = field(default_factory=BackboneSettings)
 
     def __post_init__(self) -> None:
@@ -88,15 +64,5 @@ class NetworkSettings:
             raise SettingsError(f"hops is {self.hops}; the structural bias needs at least 1")
         if self.decoder_layers < 1:
             raise SettingsError("decoder_layers is 0; the decoder needs at least one layer")
-        if self.mirror and not self.consistency:
-            raise SettingsError("mirror needs consistency, which tells which of the two fits better")
-        if self.mirror_query and not self.mirror:
-            raise SettingsError("mirror_query needs mirror: a mirrored query is compared with mirrored supports")
-        if self.turned and not self.mirror:
-            raise SettingsError("turned needs mirror: supports are turned with their mirror images")
-        if self.turned and len(set(self.backbone.image_size)) > 1:
-            raise SettingsError(f"turned needs a square frame, not {self.backbone.image_size}")
-        if not self.looks or min(self.looks) <= 0:
-            raise SettingsError(f"looks is {self.looks}; give one or more crop sizes above 0, 1 is the usual one")
         if not 0 <= self.dropout < 1:
             raise SettingsError(f"dropout is {self.dropout}; it must be in [0, 1)")

@@ -161,7 +161,7 @@ class Engine:
             if prompt is None:
                 return [self.estimator.prompt(works[0])]
             images, boxes = [look.image for look in works], [look.box for look in works]
-            return self.estimator.predict(prompt, images, boxes, batch=self._batch, errors="return")
+            return self.estimator.predict(prompt, images, boxes, batch_size=self._batch, errors="return")
         except EdgeCapeError as error:
             return [error] * len(works)
         except Exception as error:  # out of memory, say: the others in the line are still to be served

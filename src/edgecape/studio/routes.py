@@ -39,7 +39,7 @@ def get_status(studio: Shared) -> models.Status:
             state="failed" if error else "ready" if model else "loading",
             error=None if error is None else str(error),
             fingerprint=None if model is None else model.fingerprint,
-            facts={} if model is None else model.facts,
+            facts={} if model is None else model.torch_runtime.config.training,
         ),
         limits=models.LimitFacts(**asdict(studio.limits)),
         queue=models.QueueFacts(waiting=engine.waiting, running=engine.running),

@@ -7,7 +7,7 @@ network's own layers are set so that similarity is the cosine of (centred, PCA-r
   the network's width that is orthogonal to every position embedding and to the constant vector, so that neither the
   positions added in the encoder nor the means removed by its norms disturb the match;
 - encoder layers add nothing yet (their last linear maps are zero); gradients reach them all the same;
-- the proposal generator is a scaled projection onto that subspace; its scale is the sharpness of the softmax.
+- the proposal generator is a scaled projection onto that subspace; its scale is that of the logits.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from edgecape.matching.network import MatchingNetwork
+from edgecape.matching.settings import MatchingSettings
 from edgecape.model.decoder import MarkovBias
 from edgecape.model.encoder import EncoderLayer
 from edgecape.model.network import Network
 from edgecape.model.positions import sine_of_grid
 
 TOKEN_NORM = 16.0  # of a projected feature: what a layer norm of width 256 gives
-SHARPNESS = 20.0  # similarity of a perfect match
 FAINT = 0.02  # weight of an edge that the skeleton does not have, at the start of the graph phase
 
 
@@ -36,9 +37,11 @@ def content_basis(width: int, grid: tuple[int, int]) -> Tensor:
 @torch.no_grad()
 def start_from_matching(network: Network, features: Tensor, whitening: float = 0.7) -> None:
     """features (n, C, h, w): of some training images. whitening: 0 keeps the variances of the principal components,
-    1 makes them equal; most of the way is best (docs/results.md)."""
-    if network.settings.centred:
-        features = network.centre_query(features)
+    1 makes them equal; most of the way is best (docs/experiments/features.md)."""
+    logit_scale, direct = MatchingSettings.logit_scale, 0.0
+    if isinstance(network, MatchingNetwork):
+        features, logit_scale = network.smooth(features), network.matching.logit_scale
+        direct = 0.0 if network.direct is None else float(network.direct)
     width, grid = network.settings.width, (features.shape[-2], features.shape[-1])
     cells = features.permute(0, 2, 3, 1).flatten(0, 2).double()  # (N, C)
     mean = cells.mean(0)
@@ -67,9 +70,8 @@ def start_from_matching(network: Network, features: Tensor, whitening: float = 0
         projection_layer.bias.zero_()
     _silence(generator.dynamic_proj[-1])  # type: ignore[arg-type]
     scale = _match_scale(network, features)
-    wanted = SHARPNESS - (0.0 if generator.direct is None else float(generator.direct))
     for projection_layer in (generator.support_proj, generator.query_proj):
-        projection_layer.weight.mul_((wanted / scale) ** 0.5)
+        projection_layer.weight.mul_(((logit_scale - direct) / scale) ** 0.5)
     start_new_parts(network)
 
 

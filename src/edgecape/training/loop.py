@@ -17,6 +17,7 @@ from torch import Tensor
 from edgecape.data.dataset import Dataset
 from edgecape.data.features import FeatureStore
 from edgecape.errors import EdgeCapeError, SettingsError, WeightsError
+from edgecape.matching.network import build_network
 from edgecape.model.network import Network
 from edgecape.training.checkpoints import load_checkpoint, save_checkpoint
 from edgecape.training.initialise import start_from_matching, start_new_parts
@@ -25,7 +26,8 @@ from edgecape.training.run import Run
 from edgecape.training.sampler import Batch, EpisodeSampler
 from edgecape.training.settings import PhaseSettings, TrainSettings
 from edgecape.training.validation import Validation
-from edgecape.weights.store import save_model
+from edgecape.weights.config import ModelConfig
+from edgecape.weights.store import load_model, save_model
 
 NEW_IN_A_PHASE = ("pose_graph.", ".structural_bias.")  # parameters that a phase may add to the last one's
 
@@ -37,11 +39,10 @@ def train(
     folder: Path,
     validation: Dataset | None = None,
     start: dict[str, Tensor] | None = None,
-    facts: dict[str, Any] | None = None,
 ) -> Network:
     """Train all phases and return the last network; `folder` holds everything about the run.
 
-    start: head weights to begin with (to run a later phase alone). facts: go into the saved models' configuration.
+    start: head weights to begin with (to run a later phase alone).
     """
     from accelerate import Accelerator
     from accelerate.utils import DistributedDataParallelKwargs
@@ -64,7 +65,7 @@ def train(
         network = enter_phase(network, settings, index)
         if index < first:
             continue
-        trainer = PhaseTrainer(settings, index, network, dataset, store, accelerator, run, validate, facts or {})
+        trainer = PhaseTrainer(settings, index, network, dataset, store, accelerator, run, validate)
         network = trainer.train(state if index == first else None)
         state = None
     return network
@@ -94,12 +95,12 @@ def first_network(
     """The network before the first phase."""
     torch.manual_seed(settings.seed)
     opening = settings.phases[0]
-    network = Network(replace(settings.network, graph=opening.graph, bias=opening.bias))
+    network = build_network(replace(settings.network, graph=opening.graph, bias=opening.bias), settings.matching)
     if start is not None:
         return adopt(network, start)
     if settings.initialisation == "matching":
-        sampler = EpisodeSampler(dataset, store, settings.episodes_of(opening))
-        crops = sampler.crops(view=0)
+        sampler = EpisodeSampler(dataset, store, settings.episodes_of(opening), settings.seed)
+        crops = sampler.crops(number=0)
         chosen = np.random.default_rng(settings.seed).permutation(len(crops))[:256]
         start_from_matching(network, store.get([crops[index] for index in chosen]))
     return network
@@ -121,7 +122,7 @@ def enter_phase(network: Network, settings: TrainSettings, index: int) -> Networ
     if wanted == network.settings:
         return network
     torch.manual_seed(settings.seed + 1 + index)
-    grown = Network(wanted)
+    grown = build_network(wanted, settings.matching)
     if settings.initialisation == "matching":
         start_new_parts(grown)
     return adopt(grown, network.state_dict())
@@ -154,20 +155,20 @@ class PhaseTrainer:
         accelerator: Any,
         run: Run,
         validate: Validation | None,
-        facts: dict[str, Any],
     ):
-        self.settings, self.index, self.network, self.facts = settings, index, network, facts
+        self.settings, self.index, self.network = settings, index, network
+        self.backbone_fingerprint = store.fingerprint
         self.phase: PhaseSettings = settings.phases[index]
         self.accelerator, self.run, self.validate = accelerator, run, validate
-        self.sampler = EpisodeSampler(dataset, store, settings.episodes_of(self.phase))
+        self.sampler = EpisodeSampler(dataset, store, settings.episodes_of(self.phase), settings.seed)
         self.steps = self.sampler.steps(settings.batch)  # of an epoch
         self.length = self.steps * self.phase.epochs  # of one member
-        self.total = self.length * self.phase.members
-        objective = Objective(network, self.phase, store.backbone.finish)
+        self.total = self.length * self.phase.soup
+        objective = Objective(network, self.phase, store.backbone)
         self.optimiser = self._optimiser(objective)
         self.objective, self.optimiser = accelerator.prepare(objective, self.optimiser)
         self.average = copy_of(network)  # running, of the member that is trained
-        self.start = copy_of(network) if self.phase.members > 1 else {}
+        self.start = copy_of(network) if self.phase.soup > 1 else {}
         self.earlier: dict[str, Tensor] = {}  # sum of the averages of earlier members
         self.best = -math.inf
 
@@ -203,7 +204,7 @@ class PhaseTrainer:
         for step in range(done, self.total):
             # One number per epoch of the whole run, so that no two phases see the same stream.
             epoch, within = divmod(step, self.steps)
-            stream = sum(phase.epochs * phase.members for phase in settings.phases[: self.index]) + epoch
+            stream = sum(phase.epochs * phase.soup for phase in settings.phases[: self.index]) + epoch
             if order_epoch != epoch:
                 order, order_epoch = self.sampler.order(stream, self.steps * settings.batch), epoch
             assert order is not None
@@ -227,7 +228,7 @@ class PhaseTrainer:
         start = within * settings.batch + accelerator.process_index * share
         shots = self.sampler.shots(stream, within)
         batch = self.sampler.batch(stream, order[start : start + share], start, shots)
-        hidden = hide(batch, self.phase.hidden_share, ((settings.seed, stream, 2, start + i) for i in range(share)))
+        hidden = hide(batch, self.phase.mask_ratio, ((settings.seed, stream, 2, start + i) for i in range(share)))
         rate = self.learning_rate(step)
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group["factor"]
@@ -250,7 +251,7 @@ class PhaseTrainer:
     def _average(self, step: int) -> None:
         """Running average of the weights, short at first so that it forgets the start."""
         step %= self.length
-        decay = min(self.settings.average, (1 + step) / (10 + step)) if self.settings.average else 0.0
+        decay = min(self.settings.ema, (1 + step) / (10 + step)) if self.settings.ema else 0.0
         for name, value in self.network.state_dict().items():
             self.average[name].lerp_(value, 1 - decay)
 
@@ -271,7 +272,7 @@ class PhaseTrainer:
     def _validate(self, done: int) -> None:
         if self.validate is None:
             return
-        network = Network(self.network.settings)
+        network = build_network(self.network.settings, self.settings.matching)
         network.load_state_dict(self.weights(done))
         scores = self.validate(network.to(self.accelerator.device))
         if scores["selection"] > self.best:
@@ -282,7 +283,10 @@ class PhaseTrainer:
     def _save_model(self, folder: Path, done: int, scores: dict[str, float]) -> None:
         if self.accelerator.is_main_process:
             trained = {"phase": self.phase.name, "recipe": asdict(self.settings), "step": done, **scores}
-            save_model(folder, self.network.settings, self.weights(done), {**self.facts, "trained": trained})
+            config = ModelConfig(
+                self.network.settings, self.settings.matching, self.backbone_fingerprint, training=trained
+            )
+            save_model(folder, config, self.weights(done))
 
     def _save(self, done: int) -> None:
         if not self.accelerator.is_main_process:
@@ -315,12 +319,8 @@ class PhaseTrainer:
 
     def _finish(self) -> Network:
         """The phase's best weights if it was validated, else its last; the next phase goes on from them."""
-        from edgecape.weights.store import load_model
-
         folder = self.run.folder / self.phase.name
         if self.best == -math.inf:
             self._save_model(folder, self.total, {})
         self.accelerator.wait_for_everyone()
-        network = Network(self.network.settings)
-        network.load_state_dict(load_model(folder).head)
-        return network
+        return load_model(folder).network()

@@ -25,7 +25,7 @@ def mean_distance(coordinates: Tensor, target: Tensor, weight: Tensor) -> Tensor
     return _mean((coordinates - target).abs().sum(dim=-1), weight)
 
 
-def mean_miss(coordinates: Tensor, target: Tensor, weight: Tensor) -> Tensor:
+def saturating_distance(coordinates: Tensor, target: Tensor, weight: Tensor) -> Tensor:
     """As mean_distance, but of d / (d + HALF_MISSED): nearly a distance for near points, nearly constant for far ones.
 
     L1 pulls a keypoint that may be in one of two places between them, where it is right for neither.

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from edgecape.errors import SettingsError
-from edgecape.model.adapter import Adapter
+from edgecape.matching.multiview import PUBLISHED
+from edgecape.matching.network import lora_of, matching_of
+from edgecape.matching.voting import dual_softmax, mean_shift_mode, vote
 from edgecape.model.attention import GraphFeedForward
-from edgecape.model.consistency import claimed
+from edgecape.model.backbone import Backbone
 from edgecape.model.network import Network
-from edgecape.training.losses import adjacency_loss, mean_distance, mean_miss, offset_loss, similarity_loss
+from edgecape.model.tokens import mean_over_shots
+from edgecape.training.losses import adjacency_loss, mean_distance, offset_loss, saturating_distance, similarity_loss
 from edgecape.training.sampler import Batch
 from edgecape.training.settings import PhaseSettings
-
-Finish = Callable[[Tensor, Adapter | None], Tensor]
-"""`Backbone.finish`: from what a batch holds of frames to features. The backbone itself does not learn."""
 
 
 class GraphReconstruction(nn.Module):
@@ -41,9 +39,11 @@ class GraphReconstruction(nn.Module):
 class Objective(nn.Module):
     """Batch in, loss terms out."""
 
-    def __init__(self, network: Network, phase: PhaseSettings, finish: Finish):
+    def __init__(self, network: Network, phase: PhaseSettings, backbone: Backbone):
         super().__init__()
-        self.network, self.phase, self.finish = network, phase, finish
+        self.network, self.phase = network, phase
+        self.backbone = [backbone]  # in a list: it does not learn and is no part of this module
+        self.voting = (matching_of(network) or PUBLISHED).voting
         self.reconstruction = GraphReconstruction(network.settings.width) if phase.graph_loss == "gcn" else None
         self.frozen: list[nn.Module] = []
         for name in phase.freeze:
@@ -63,30 +63,38 @@ class Objective(nn.Module):
             module.eval()
         return self
 
+    def features(self, lower: Tensor) -> Tensor:
+        """What a batch holds of frames → features, through LoRA if there is any."""
+        lora, (backbone,) = lora_of(self.network), self.backbone
+        return lower if lora is None else lora(backbone, lower)
+
     def forward(self, batch: Batch, hidden: Tensor) -> dict[str, Tensor]:
-        phase, network = self.phase, self.network
+        phase, network, voting = self.phase, self.network, self.voting
         visible = batch.visible[:, None].expand(-1, batch.support.shape[1], -1)
-        shots = self.finish(batch.support.flatten(0, 1), network.adapter)
-        query = self.finish(batch.query, network.adapter)
-        support = network.encode_support(shots.unflatten(0, visible.shape[:2]), visible, batch.prior, batch.coordinates)
-        matched = network.match(query, support)
+        shots = self.features(batch.support.flatten(0, 1)).unflatten(0, visible.shape[:2])
+        support = network.encode_support(shots, visible, batch.prior, batch.coordinates)
+        matched = network.match(network.query_cells(self.features(batch.query)), support)
         terms: dict[str, Tensor] = {}
         if phase.heatmap_loss_weight:
             similarity = phase.heatmap_sharpness * matched.proposals.similarity
-            if network.settings.consistency:
-                similarity = claimed(similarity, support.usable)  # what the network goes on with
+            if voting.rounds:
+                similarity = dual_softmax(similarity, support.usable)  # what the votes start from
             heat = similarity_loss(similarity, batch.target, batch.weight)
             terms["similarity"] = phase.heatmap_loss_weight * heat
         if phase.match_only:
             return terms
-        masked = hidden if phase.graph_loss == "masked" else None
-        output = network.settle(matched, support, masked)
-        distance = mean_miss if phase.distance == "saturating" else mean_distance
+        votes, start = None, None
+        if voting.rounds:
+            places = mean_over_shots(batch.coordinates, visible)
+            votes = vote(matched.proposals.similarity, places, support.usable, support.graph.normalised, voting)
+            start = mean_shift_mode(votes.heatmap, voting.near)
+        output = network.decode(matched, support, start, hidden if phase.graph_loss == "masked" else None)
+        distance = saturating_distance if phase.distance == "saturating" else mean_distance
         terms |= offset_loss(output, batch.target, batch.weight, distance)
         if phase.structure_loss_weight:
-            assert output.agreement is not None  # the settings were checked
-            expected = mean_distance(output.agreement.expected, batch.target, batch.weight)
-            terms["structure"] = phase.structure_loss_weight * expected
+            assert votes is not None  # the settings were checked
+            voted = mean_distance(votes.voted, batch.target, batch.weight)
+            terms["structure"] = phase.structure_loss_weight * voted
         if output.reconstruction is not None:
             terms["graph"] = phase.graph_loss_weight * adjacency_loss(output.reconstruction, batch.target, batch.weight)
         elif self.reconstruction is not None:

@@ -14,13 +14,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from edgecape.data.crops import PLAIN, AugmentSettings, View, inside, make_view
+from edgecape.data.crops import AugmentSettings, Crop, augmented_crop, inside, plain_crop
 from edgecape.data.dataset import Dataset, Instance, definition_of
-from edgecape.data.features import Crop, FeatureStore
+from edgecape.data.features import FeatureStore
 from edgecape.errors import DataError
+from edgecape.matching.alignment import is_mirrored
+from edgecape.matching.views import MIRRORED
 from edgecape.model import graph
-from edgecape.model.consistency import faces_away
-from edgecape.skeleton import adjacency, fully_connected, mirrored_order
+from edgecape.skeleton import adjacency, flip_index, fully_connected
 
 
 @dataclass(frozen=True)
@@ -43,19 +44,18 @@ class EpisodeSettings:
     most_objects: int = 0
     """Use only so many objects of a category, the first in the file; 0: all."""
     views: int = 0
-    """Views per object, shared by all epochs, so that features can be cached: the first is the crop as it is evaluated,
-    the others are augmented; 0: new augmented views every time."""
-    facing: bool = False
-    """Turn the supports to face the way the query does: every third view is the mirror image of the one two before it.
-    For networks that look at mirrored supports too."""
-    seed: int = 0
+    """Crops per object, shared by all epochs, so that features can be cached: the first is the crop as it is evaluated,
+    the others are augmented; 0: new augmented crops every time."""
+    match_facing: bool = False
+    """Mirror supports that face another way than the query: every third view is the mirror image of the one two before
+    it. For networks that look at mirrored supports too."""
     augment: AugmentSettings = field(default_factory=AugmentSettings)
 
 
 class Batch(NamedTuple):
     """B episodes, padded to the largest K among them."""
 
-    query: Tensor  # (B, …), what `Backbone.begin` gave: without adapted blocks, features (B, C, h, w)
+    query: Tensor  # (B, …), what `Backbone.lower` gave: without LoRA, features (B, C, h, w)
     support: Tensor  # (B, S, …), the same
     coordinates: Tensor  # (B, S, K, 2) of the supports, in [0, 1]
     visible: Tensor  # (B, K) bool, in all supports (as the protocol drops the others)
@@ -80,8 +80,8 @@ class _Episode(NamedTuple):
 class EpisodeSampler:
     """Draws episodes from a data set and turns them into batches of features."""
 
-    def __init__(self, dataset: Dataset, store: FeatureStore, settings: EpisodeSettings):
-        self.dataset, self.store, self.settings = dataset, store, settings
+    def __init__(self, dataset: Dataset, store: FeatureStore, settings: EpisodeSettings, seed: int = 0):
+        self.dataset, self.store, self.settings, self.seed = dataset, store, settings, seed
         needed = max(settings.shots) + 1
         most = settings.most_objects or None
         self.members = [members[:most] for members in dataset.by_category]
@@ -105,7 +105,7 @@ class EpisodeSampler:
 
     def order(self, epoch: int, length: int) -> NDArray[np.int64]:
         """The category of each episode of an epoch."""
-        rng = np.random.default_rng((self.settings.seed, epoch, 0))
+        rng = np.random.default_rng((self.seed, epoch, 0))
         if self.settings.balance != "category":
             power = 0.5 if self.settings.balance == "root" else 0.0
             weights = np.array([len(categories) for categories in self.definitions]) ** power
@@ -117,7 +117,7 @@ class EpisodeSampler:
 
     def shots(self, epoch: int, step: int) -> int:
         """Supports of the episodes of a step, the same in all processes."""
-        return int(np.random.default_rng((self.settings.seed, epoch, 3, step)).choice(self.settings.shots))
+        return int(np.random.default_rng((self.seed, epoch, 3, step)).choice(self.settings.shots))
 
     def batch(self, epoch: int, categories: NDArray[np.int64], start: int, shots: int = 1) -> Batch:
         """Episodes `start`, `start` + 1, … of an epoch, one for each of `categories`."""
@@ -125,79 +125,73 @@ class EpisodeSampler:
         return self.collate(drawn)
 
     def draw(self, epoch: int, position: int, category: int, shots: int = 1) -> _Episode:
-        rng = np.random.default_rng((self.settings.seed, epoch, 1, position))
+        rng = np.random.default_rng((self.seed, epoch, 1, position))
         if rng.random() < self.settings.self_supervised:
             return self._self_supervised(rng, category, shots)
         return self._annotated(rng, category, shots)
 
     # --- one episode -------------------------------------------------------------------------------------
 
-    def _view(
-        self, instance: Instance, rng: np.random.Generator, mirror_image: bool | None = None, avoid: int = -1
-    ) -> tuple[View, int]:
-        """A view of an object other than number `avoid`, and its number; mirror_image: whether it must be one."""
+    def _crop(
+        self, instance: Instance, rng: np.random.Generator, mirrored: bool | None = None, avoid: int = -1
+    ) -> tuple[Crop, int]:
+        """A crop of an object other than number `avoid`, and its number; mirrored: whether it must be a mirror image."""
         numbers = np.arange(self.settings.views) if self.settings.views else rng.integers(2**31, size=16)
         allowed = [
             number
             for number in numbers.tolist()
-            if number != avoid and mirror_image in (None, self._is_mirror_image(number))
+            if number != avoid and mirrored in (None, self._is_mirror_image(number))
         ]
         number = int(rng.choice(allowed))
-        return self._numbered_view(instance, number), number
+        return self._numbered_crop(instance, number), number
 
     def _is_mirror_image(self, number: int) -> bool:
-        return self.settings.facing and number % 3 == 2
+        return self.settings.match_facing and number % 3 == 2
 
-    def _turned(self, instances: list[Instance]) -> list[bool]:
+    def _numbered_crop(self, instance: Instance, number: int) -> Crop:
+        settings, symmetric = self.settings, bool(self.dataset.category_of(instance).symmetry)
+        if self._is_mirror_image(number):
+            return self._numbered_crop(instance, number - 2).seen(MIRRORED)
+        where = (instance.image, instance.box, self.store.size)
+        if settings.views and number == 0:
+            return plain_crop(*where)
+        return augmented_crop(*where, settings.augment, self.seed, instance.index, number, symmetric)
+
+    def _mirrored_supports(self, instances: list[Instance]) -> list[bool]:
         """Which of the supports face another way than the query, which is the last."""
         *supports, query = (torch.from_numpy(one.keypoints / max(one.box[2:])) for one in instances)
         both = torch.from_numpy(np.stack([one.visible & instances[-1].visible for one in instances[:-1]]))
-        return faces_away(torch.stack(supports), query.expand(len(supports), -1, -1), both).tolist()
-
-    def _numbered_view(self, instance: Instance, number: int) -> View:
-        settings, symmetric = self.settings, bool(self.dataset.category_of(instance).symmetry)
-        if self._is_mirror_image(number):
-            return self._numbered_view(instance, number - 2).mirror_image(self.store.size)
-        augment = PLAIN if settings.views and number == 0 else settings.augment
-        seed, index = settings.seed, instance.index
-        return make_view(instance.box, self.store.size, augment, seed, index, number, symmetric)
+        return is_mirrored(torch.stack(supports), query.expand(len(supports), -1, -1), both).tolist()
 
     def _annotated(self, rng: np.random.Generator, category: int, shots: int) -> _Episode:
         chosen = rng.choice(self.members[category], size=shots + 1, replace=False)
         instances = [self.dataset.instances[index] for index in chosen]
-        query, number = self._view(instances[-1], rng)
-        away = self._turned(instances) if self.settings.facing else [False] * shots
-        wanted = [self._is_mirror_image(number) != turned for turned in away]
-        views = [self._view(one, rng, way)[0] for one, way in zip(instances[:-1], wanted, strict=True)] + [query]
-        placed = np.stack(
-            [
-                view.coordinates(instance.keypoints, self.store.size)
-                for view, instance in zip(views, instances, strict=True)
-            ]
-        )
+        query, number = self._crop(instances[-1], rng)
+        away = self._mirrored_supports(instances) if self.settings.match_facing else [False] * shots
+        wanted = [self._is_mirror_image(number) != mirrored for mirrored in away]
+        crops = [self._crop(one, rng, way)[0] for one, way in zip(instances[:-1], wanted, strict=True)] + [query]
+        size = self.store.size
+        placed = np.stack([crop.coordinates(one.keypoints, size) for crop, one in zip(crops, instances, strict=True)])
         shown = np.stack([instance.visible for instance in instances]) & inside(placed)
-        swapped = mirrored_order(placed.shape[1], self.dataset.categories[category].symmetry)
-        for row, view in enumerate(views):
-            if view.mirrored:
-                placed[row], shown[row] = placed[row, swapped], shown[row, swapped]
+        flip = flip_index(placed.shape[1], self.dataset.categories[category].symmetry)
+        for row, crop in enumerate(crops):
+            if crop.swapped:
+                placed[row], shown[row] = placed[row, flip], shown[row, flip]
         prior = torch.from_numpy(adjacency(self.dataset.categories[category].edges, placed.shape[1]))
         if rng.random() < self.settings.subset and placed.shape[1] > 4:
             keep = np.sort(rng.permutation(placed.shape[1])[: rng.integers(4, placed.shape[1] + 1)])
             placed, shown, prior = placed[:, keep], shown[:, keep], prior[keep][:, keep]
-        crops = [Crop(i.image, v, self.settings.augment) for i, v in zip(instances, views, strict=True)]
         return self._episode(crops, placed, shown, self._noisy(prior, rng))
 
     def _self_supervised(self, rng: np.random.Generator, category: int, shots: int) -> _Episode:
-        """Two views of one photo: exact correspondences and a new definition every time."""
+        """Two crops of one photo: exact correspondences and a new definition every time."""
         instance = self.dataset.instances[int(rng.choice(self.members[category]))]
-        query, number = self._view(instance, rng, mirror_image=False)
-        supports = [self._view(instance, rng, mirror_image=False, avoid=number)[0] for _ in range(shots)]
-        views = (*supports, query)
+        query, number = self._crop(instance, rng, mirrored=False)
+        crops = [self._crop(instance, rng, mirrored=False, avoid=number)[0] for _ in range(shots)] + [query]
         x, y, w, h = instance.box
         low, high = self.settings.points
         points = rng.random((int(rng.integers(low, high + 1)), 2)) * (w, h) + (x, y)
-        placed = np.stack([view.coordinates(points.astype(np.float32), self.store.size) for view in views])
-        crops = [Crop(instance.image, view, self.settings.augment) for view in views]
+        placed = np.stack([crop.coordinates(points.astype(np.float32), self.store.size) for crop in crops])
         return self._episode(crops, placed, inside(placed), self._noisy(random_graph(points, rng), rng))
 
     def _episode(
@@ -223,7 +217,7 @@ class EpisodeSampler:
     def collate(self, episodes: list[_Episode]) -> Batch:
         K = max(len(episode.target) for episode in episodes)
         crops = [crop for episode in episodes for crop in (*episode.supports, episode.query)]
-        begun = self.store.begun(crops).unflatten(0, (len(episodes), -1))
+        lower = self.store.lower(crops).unflatten(0, (len(episodes), -1))
 
         def padded(values: list[NDArray[np.generic] | Tensor], *axes: int) -> Tensor:
             tensors = [torch.as_tensor(value) for value in values]
@@ -234,8 +228,8 @@ class EpisodeSampler:
 
         visible = padded([episode.visible for episode in episodes], 0) > 0
         return Batch(
-            query=begun[:, -1],
-            support=begun[:, :-1],
+            query=lower[:, -1],
+            support=lower[:, :-1],
             coordinates=padded([episode.coordinates for episode in episodes], 1),
             visible=visible,
             prior=padded([episode.prior for episode in episodes], 0, 1),
@@ -243,10 +237,9 @@ class EpisodeSampler:
             weight=visible & (padded([episode.target_visible for episode in episodes], 0) > 0),
         )
 
-    def crops(self, view: int) -> list[Crop]:
-        """One view of every object in use."""
-        instances = [self.dataset.instances[index] for index in np.concatenate(self.members)]
-        return [Crop(one.image, self._numbered_view(one, view), self.settings.augment) for one in instances]
+    def crops(self, number: int) -> list[Crop]:
+        """One crop of every object in use."""
+        return [self._numbered_crop(self.dataset.instances[i], number) for i in np.concatenate(self.members)]
 
 
 def random_graph(points: NDArray[np.float64], rng: np.random.Generator) -> Tensor:

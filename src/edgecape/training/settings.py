@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from edgecape.data.crops import AugmentSettings
 from edgecape.errors import SettingsError
+from edgecape.matching.settings import LoraSettings, MatchingSettings, ViewSettings
 from edgecape.model.settings import BackboneSettings, NetworkSettings
 from edgecape.training.sampler import EpisodeSettings
 
@@ -20,9 +21,8 @@ class PhaseSettings:
     graph: Literal["none", "fixed", "predicted"]
     bias: Literal["off", "markov", "shortest_path"]
     epochs: int = 100
-    members: int = 1
-    """Train so many times from the same start, each time with other episodes, and average the weights: what is peculiar
-    to one training cancels out."""
+    soup: int = 1
+    """Model soup: train so many times from the same start, each time with other episodes, and average the weights."""
     learning_rate: float = 1e-5
     graph_learning_rate: float = 1.0
     """Factor on the learning rate of c and b, the two scalars that let the predicted graph leave the prior."""
@@ -34,10 +34,10 @@ class PhaseSettings:
     graph_loss: Literal["off", "masked", "gcn"] = "off"
     """How the graph is supervised: through the decoder with hidden keypoints (L_adj), or an auxiliary GCN."""
     graph_loss_weight: float = 1.0
-    hidden_share: float = 0.5
+    mask_ratio: float = 0.5
     """Share of usable keypoints that L_adj hides."""
     structure_loss_weight: float = 0.0
-    """How far off the neighbours' expectation of each keypoint is: a network with consistency learns whom to ask."""
+    """Of how far off the votes are: trains the graph to weight the neighbours that predict a keypoint best."""
     distance: Literal["l1", "saturating"] = "l1"
     """Of the decoder's coordinates: L1 (paper), or one that gives up on what is far off instead of averaging."""
     heatmap_loss_weight: float = 0.0
@@ -45,7 +45,7 @@ class PhaseSettings:
     heatmap_sharpness: float = 1.0
     """Factor on the similarity in that loss: below 1, only similarities that are further apart satisfy it."""
     match_only: bool = False
-    """Learn from the similarity map alone: consistency and decoder are not run."""
+    """Learn from the similarity map alone: votes and decoder are not run."""
     self_supervised: float | None = None
     """Share of self-supervised episodes in this phase; None: as in the episode settings."""
     shots: tuple[int, ...] | None = None
@@ -69,6 +69,8 @@ PHASES = {
 class TrainSettings:
     network: NetworkSettings = field(default_factory=NetworkSettings)
     """Everything but graph and bias, which the phases set."""
+    matching: MatchingSettings | None = None
+    """What is added to the published network; None: nothing."""
     phases: tuple[PhaseSettings, ...] = tuple(PHASES.values())
     episodes: EpisodeSettings = field(default_factory=EpisodeSettings)
     initialisation: Literal["reference", "matching"] = "reference"
@@ -81,7 +83,7 @@ class TrainSettings:
     """Of the optimiser. A decoder that starts by not moving has gradients far below 1e-8: it would never start."""
     clip: float = 0.0
     """Largest gradient norm; 0: not clipped."""
-    average: float = 0.0
+    ema: float = 0.0
     """Decay of the running average of weights that is validated and saved; 0: off."""
     validate_every: int = 1
     """Epochs between validations."""
@@ -103,8 +105,8 @@ class TrainSettings:
                 raise SettingsError(
                     f"phase '{phase.name}' supervises a predicted graph but its graph is '{phase.graph}'"
                 )
-            if phase.epochs < 1 or phase.members < 1 or phase.learning_rate <= 0:
-                raise SettingsError(f"phase '{phase.name}' needs an epoch, a member and a learning rate above 0")
+            if phase.epochs < 1 or phase.soup < 1 or phase.learning_rate <= 0:
+                raise SettingsError(f"phase '{phase.name}' needs an epoch, a soup and a learning rate of more than 0")
             if phase.heatmap_sharpness <= 0:
                 raise SettingsError(f"heatmap_sharpness of phase '{phase.name}' must be above 0")
             if phase.match_only and (not phase.heatmap_loss_weight or phase.graph_loss != "off"):
@@ -112,16 +114,14 @@ class TrainSettings:
                     f"phase '{phase.name}' learns from the similarity map alone: it needs a heatmap_loss_weight "
                     "and no graph_loss"
                 )
-            if phase.structure_loss_weight and not self.network.consistency:
-                raise SettingsError(f"phase '{phase.name}' has a structure loss but the network has no consistency")
-            if not 0 <= phase.hidden_share < 1:
-                raise SettingsError(
-                    f"hidden_share of phase '{phase.name}' is {phase.hidden_share}; it must be in [0, 1)"
-                )
+            if phase.structure_loss_weight and not (self.matching and self.matching.voting.rounds):
+                raise SettingsError(f"phase '{phase.name}' has a structure loss but there are no votes")
+            if not 0 <= phase.mask_ratio < 1:
+                raise SettingsError(f"mask_ratio of phase '{phase.name}' is {phase.mask_ratio}; it must be in [0, 1)")
         for earlier, later in zip(self.phases, self.phases[1:], strict=False):
             if earlier.graph == "predicted" and later.graph != "predicted":
                 raise SettingsError(f"phase '{later.name}' drops the graph that phase '{earlier.name}' learned")
-        if self.episodes.facing and 0 < self.episodes.views < 3:
+        if self.episodes.match_facing and 0 < self.episodes.views < 3:
             raise SettingsError(
                 "supports that face the query need three views of a photo; set episodes.views to 0 or 3"
             )
@@ -135,7 +135,7 @@ class TrainSettings:
 
     def episodes_of(self, phase: PhaseSettings) -> EpisodeSettings:
         shots = self.episodes.shots if phase.shots is None else phase.shots
-        return replace(self.episodes, self_supervised=self._self_supervised(phase), shots=shots, seed=self.seed)
+        return replace(self.episodes, self_supervised=self._self_supervised(phase), shots=shots)
 
 
 def paper() -> TrainSettings:
@@ -165,15 +165,11 @@ def small() -> TrainSettings:
         network=NetworkSettings(
             channels=1152,
             dropout=0.0,  # without it a step takes half the time, and so few steps do not overfit
-            centred=True,
-            layout=True,
-            consistency=True,
-            mirror=True,
-            mirror_query=True,
-            turned=True,
-            looks=(1.0, 0.85, 1.18),
-            direct_match=True,
-            backbone=BackboneSettings(layers=(8, 10, 12), adapted=5),
+            backbone=BackboneSettings(layers=(8, 10, 12)),
+        ),
+        matching=MatchingSettings(
+            lora=LoraSettings(blocks=5),
+            views=ViewSettings(mirror=True, mirror_query=True, quarter_turns=True, scales=(1.0, 0.85, 1.18)),
         ),
         phases=(
             # First the features alone, while the rest does matching.
@@ -182,23 +178,23 @@ def small() -> TrainSettings:
                 name="adapt",
                 freeze=(*localising, "decoder."),
                 epochs=3,
-                members=3,
+                soup=3,
                 shots=(1,),
                 match_only=True,
                 heatmap_sharpness=0.4,
                 **learns_to_match,
             ),
-            phase("base", freeze=("adapter.", *matching), epochs=2, **learns_to_match),
+            phase("base", freeze=("lora.", *matching), epochs=2, **learns_to_match),
             # Every further shot costs the predictor as much as the first.
             phase(
                 "graph",
-                freeze=("adapter.", *localising),
+                freeze=("lora.", *localising),
                 epochs=2,
                 shots=(1, 2),
                 graph_learning_rate=10.0,
                 structure_loss_weight=1.0,
             ),
-            phase("bias", freeze=("adapter.", *localising, "pose_graph."), epochs=3, graph_loss="off"),
+            phase("bias", freeze=("lora.", *localising, "pose_graph."), epochs=3, graph_loss="off"),
         ),
         episodes=EpisodeSettings(
             shots=(1, 1, 2, 3, 5),
@@ -206,7 +202,7 @@ def small() -> TrainSettings:
             steps_per_epoch=100,
             most_objects=100,  # plenty, and a third fewer views to cache
             views=3,
-            facing=True,
+            match_facing=True,
             subset=0.3,
             edge_noise=0.3,
             augment=strong,
@@ -217,8 +213,8 @@ def small() -> TrainSettings:
         weight_decay=1e-4,
         epsilon=1e-14,
         clip=1.0,
-        average=0.998,
-        validate_every=15,  # a phase at its end: half of the members are no model
+        ema=0.998,
+        validate_every=15,  # a phase at its end: half of a soup is no model
         validation_episodes=4,
     )
 

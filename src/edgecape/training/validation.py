@@ -8,7 +8,8 @@ from edgecape.data.dataset import Dataset, definition_of
 from edgecape.data.features import FeatureStore
 from edgecape.evaluation.episodes import protocol_episodes
 from edgecape.evaluation.evaluate import evaluate
-from edgecape.evaluation.methods import Runner, proposals, refined
+from edgecape.evaluation.methods import ModelMethod, final, proposals
+from edgecape.matching.network import lora_of
 from edgecape.model.network import Network
 
 
@@ -22,9 +23,9 @@ class Validation:
         self.known = np.array([definition_of(category) in met for category in dataset.categories])
 
     def __call__(self, network: Network) -> dict[str, float]:
-        store = self.store.adapted(network.adapter)
-        run = Runner(network)
-        methods = {"refined": refined(run), "proposals": proposals(run)}
+        store = self.store.with_lora(lora_of(network))
+        model = ModelMethod(network)
+        methods = {"refined": final(model), "proposals": proposals(model)}
         results = evaluate(self.dataset, self.episodes, methods, store)
         scores: dict[str, float] = {}
         for name, result in results.items():

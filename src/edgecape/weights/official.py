@@ -11,18 +11,18 @@ import pickle
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from edgecape.errors import WeightsError
-from edgecape.model.settings import BackboneSettings, NetworkSettings
+from edgecape.model import presets
+from edgecape.model.settings import NetworkSettings
 
 EDGECAPE_PREFIX = "keypoint_head_module."
 GRAPHCAPE_PREFIX = "keypoint_head."
 
-SWINV2_TINY = "microsoft/swinv2-tiny-patch4-window8-256"
 SWINV2_TINY_DEPTHS = (2, 2, 6, 2)
 
 # Stored in EdgeCape checkpoints but used by no forward pass of the released model.
@@ -284,23 +284,19 @@ def _sizes(head: dict[str, Tensor]) -> dict[str, Any]:
 def _edgecape(official: dict[str, Tensor], config: str, phase: int | None, path: str) -> Official:
     head = _part(official, EDGECAPE_PREFIX)
     markov = head.get("transformer.decoder.layers.0.self_attn.markov_structural_mlp.0.weight")
+    found: Literal[1, 2, 3]
     if markov is not None:
         found = 3
     elif "learn_skeleton" in config:
         found = 2 if re.search(r"learn_skeleton['\"]?\s*[=:]\s*True", config) else 1
     elif phase in (1, 2):
-        found = phase
+        found = 1 if phase == 1 else 2
     else:
         raise WeightsError(f"{path} does not say whether it is of phase 1 or 2; say it with phase=1 or phase=2")
     if phase is not None and phase != found:
         raise WeightsError(f"{path} is a checkpoint of phase {found}, not {phase}")
-    settings = NetworkSettings(
-        graph="fixed" if found == 1 else "predicted",
-        bias="markov" if found == 3 else "off",
-        hops=4 if markov is None else markov.shape[1] - 1,
-        pad_keypoints_to=0 if found == 1 else 100,
-        **_sizes(head),
-    )
+    hops = 4 if markov is None else markov.shape[1] - 1
+    settings = replace(presets.released_edgecape(found), hops=hops, **_sizes(head))
     support, query = (_part(official, f"encoder_{side}.") for side in ("sample", "query"))
     if support.keys() != query.keys() or any(not torch.equal(support[key], query[key]) for key in support):
         raise WeightsError(f"{path} has different backbones for support and query; the released model has one")
@@ -312,15 +308,7 @@ def _edgecape(official: dict[str, Tensor], config: str, phase: int | None, path:
 
 def _graphcape(official: dict[str, Tensor]) -> Official:
     head, backbone = _part(official, GRAPHCAPE_PREFIX), _part(official, "backbone.")
-    settings = NetworkSettings(
-        graph="fixed",
-        bias="off",
-        map_stride=4.0,
-        decoder_positions=True,
-        aggregate_transposed=True,
-        backbone=BackboneSettings(name=SWINV2_TINY, image_size=(256, 256)),
-        **_sizes(head),
-    )
+    settings = replace(presets.released_graphcape(), **_sizes(head))
     _refuse_left_over({key for key in official if not key.startswith((GRAPHCAPE_PREFIX, "backbone."))})
     table, dead = _swinv2_table(SWINV2_TINY_DEPTHS), _swinv2_dead(SWINV2_TINY_DEPTHS)
     return Official(settings, convert_head(head, settings), _convert_backbone(backbone, table, dead))

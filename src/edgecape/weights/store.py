@@ -4,46 +4,43 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, fields
+import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from edgecape.errors import SettingsError, WeightsError
+from edgecape.errors import WeightsError
 from edgecape.io.files import atomic_write
-from edgecape.model.settings import BackboneSettings, NetworkSettings
+from edgecape.matching.network import build_network
+from edgecape.model.network import Network
+from edgecape.weights.backbones import hub_reachable
+from edgecape.weights.config import FORMAT, ModelConfig, upgrade, upgrade_names
 
-FORMAT = 1
 CONFIG, HEAD, BACKBONE = "config.json", "model.safetensors", "backbone.safetensors"
+DEFAULT_MODEL = Path(__file__).parents[1] / "pretrained"  # ships with the package
+HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")  # owner/name
 
 
 class Stored(NamedTuple):
-    settings: NetworkSettings
+    config: ModelConfig
     head: dict[str, Tensor]
     backbone: dict[str, Tensor] | None  # None: comes from elsewhere
-    facts: dict[str, Any]  # fingerprint of the backbone, calibration, how it was trained
 
-
-def settings_from_dict(values: dict[str, Any]) -> NetworkSettings:
-    """Settings as `dataclasses.asdict` wrote them; an unknown name is an error."""
-    values = dict(values)
-    backbone = dict(values.pop("backbone", {}))
-    for kind, given in ((NetworkSettings, values), (BackboneSettings, backbone)):
-        unknown = set(given) - {field.name for field in fields(kind)}
-        if unknown:
-            raise SettingsError(f"unknown setting '{min(unknown)}'; was the model saved by a newer version?")
-    for given in (values, backbone):  # JSON knows no tuples
-        given |= {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
-    return NetworkSettings(**values, backbone=BackboneSettings(**backbone))
+    def network(self) -> Network:
+        network = build_network(self.config.network, self.config.matching)
+        try:
+            network.load_state_dict(self.head)
+        except RuntimeError as error:
+            raise WeightsError(f"the weights do not fit the settings they were saved with: {error}") from error
+        return network
 
 
 def save_model(
     folder: str | os.PathLike[str],
-    settings: NetworkSettings,
+    config: ModelConfig,
     head: dict[str, Tensor],
-    facts: dict[str, Any],
     backbone: dict[str, Tensor] | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> None:
@@ -57,32 +54,57 @@ def save_model(
     for name, state in tensors.items():
         with atomic_write(folder / name, "wb") as file:
             file.write(save({key: tensor.detach().cpu().contiguous() for key, tensor in state.items()}))
-    config = {"format": FORMAT, "settings": asdict(settings), **facts}
     with atomic_write(folder / CONFIG, "w") as file:  # last: a folder with a config is complete
-        json.dump(config, file, indent=1)
+        json.dump(config.to_dict(), file, indent=1)
 
 
 def load_model(folder: str | os.PathLike[str]) -> Stored:
-    from safetensors.torch import load_file
-
+    """A saved model, also of the first format."""
     folder = Path(folder)
     try:
-        config = json.loads((folder / CONFIG).read_text())
-        version, settings = config.pop("format"), settings_from_dict(config.pop("settings"))
+        content = json.loads((folder / CONFIG).read_text())
+        version = content["format"]
+        if version not in (1, FORMAT):
+            raise WeightsError(
+                f"{folder} is of format {version}, this version of edgecape reads 1 to {FORMAT}; update edgecape"
+            )
+        config = ModelConfig.from_dict(upgrade(content) if version == 1 else content)
     except FileNotFoundError:
         raise WeightsError(f"{folder} is no saved model: it has no {CONFIG}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise WeightsError(f"{folder / CONFIG} is damaged: {error}") from error
-    if version != FORMAT:
-        raise WeightsError(f"{folder} is of format {version}, this version of edgecape reads {FORMAT}; update edgecape")
-    states: dict[str, dict[str, Tensor]] = {}
-    for name in (HEAD, BACKBONE):
-        if not (folder / name).is_file():
-            continue
-        try:
-            states[name] = {key: tensor.float() for key, tensor in load_file(folder / name).items()}
-        except Exception as error:  # safetensors raises its own kinds and OSError
-            raise WeightsError(f"{folder / name} is damaged: {error}") from error
-    if HEAD not in states:
+    head = _read(folder / HEAD)
+    if head is None:
         raise WeightsError(f"{folder} is no saved model: it has no {HEAD}")
-    return Stored(settings, states[HEAD], states.get(BACKBONE), config)
+    if version == 1:
+        head = {new: head[old] for old, new in upgrade_names(head).items()}
+    return Stored(config, head, _read(folder / BACKBONE))
+
+
+def _read(path: Path) -> dict[str, Tensor] | None:
+    """The tensors of a file, None if there is none."""
+    from safetensors.torch import load_file
+
+    if not path.is_file():
+        return None
+    try:
+        return {name: tensor.float() for name, tensor in load_file(path).items()}
+    except Exception as error:  # safetensors raises its own kinds and OSError
+        raise WeightsError(f"{path} is damaged: {error}") from error
+
+
+def find_model(source: str | os.PathLike[str] | None) -> Path:
+    """The folder of the default model, of a saved one, or of one from the hub."""
+    path = DEFAULT_MODEL if source is None else Path(source)
+    if path.is_dir():
+        return path
+    if path.exists() or not HUB_ID.fullmatch(str(source)):
+        raise WeightsError(
+            f"there is no model at '{source}'; give a folder, a hub id (owner/name) or a .pth checkpoint"
+        )
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(str(source), local_files_only=not hub_reachable()))
+    except Exception as error:  # the hub client raises many kinds
+        raise WeightsError(f"model '{source}' is neither a local folder nor to be had from the hub: {error}") from error

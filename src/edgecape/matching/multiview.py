@@ -1,0 +1,254 @@
+"""The one path from features to coordinates, for predictor, evaluation, validation, calibration and cost alike.
+
+Objects face and lie different ways. A query is compared with the supports as they are and as a mirror shows them; with
+quarter turns, at the turn that fits it best. Both views count, the better fit more. Mirroring also swaps left and right:
+where it is known which keypoints are left and right of each other, they are relabelled, and the mirror image is a support
+as good as the photo. Where it is not known, keypoints that lie symmetrically, as on a face seen from the front, are
+never compared in a mirror. The mirrored query is compared too, and averaged with the query.
+
+With a plain `Network` there is one view and no votes, and the result is exactly what the network itself computes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from edgecape.matching import views
+from edgecape.matching.alignment import asymmetry, view_between
+from edgecape.matching.network import cosine, matching_of
+from edgecape.matching.settings import MatchingSettings, ViewSettings, VotingSettings
+from edgecape.matching.views import Picture
+from edgecape.matching.voting import Votes, mean_shift_mode, vote
+from edgecape.model.network import Matched, Network, Output, SupportEncoding
+from edgecape.model.pose_graph import PoseGraph
+from edgecape.model.proposals import locate
+from edgecape.model.tokens import mean_over_shots
+
+PUBLISHED = MatchingSettings(False, False, False, voting=VotingSettings(rounds=0))  # one view, no votes
+
+
+class Shots(NamedTuple):
+    """The supports of a batch of episodes, each in P pictures."""
+
+    features: Tensor  # (B, P, S, C, h, w)
+    coordinates: Tensor  # (B, P, S, K, 2), of the keypoints, in [0, 1] of the picture
+
+
+class SupportViews(NamedTuple):
+    """The supports as they look in V views; the graph is that of the object and the same in all of them."""
+
+    tokens: Tensor  # (B, V, K, d)
+    places: Tensor  # (B, V, K, 2), of the keypoints, averaged over the supports
+    usable: Tensor  # (B, K) bool
+    graph: PoseGraph
+    flip_index: Tensor | None  # (K,): which keypoint a mirror shows in the place of each; None if left and right
+    #                            are not known
+
+    def expand(self, queries: int) -> SupportViews:
+        """One support (B = 1) for a batch of queries, without copying."""
+        tokens, places = (x.expand(queries, -1, -1, -1) for x in (self.tokens, self.places))
+        return SupportViews(
+            tokens, places, self.usable.expand(queries, -1), self.graph.expand(queries), self.flip_index
+        )
+
+    def at(self, view: Tensor) -> tuple[SupportEncoding, Tensor]:
+        """The supports and their places, for each query in its view (B,)."""
+        rows = torch.arange(len(view), device=view.device)
+        return SupportEncoding(self.tokens[rows, view], self.usable, self.graph), self.places[rows, view]
+
+
+class Compared(NamedTuple):
+    """Queries beside the supports in the views chosen for them. The graph has had no say yet."""
+
+    views: tuple[Tensor, ...]  # (B,) each: the best turn as it is and, if the settings want mirrors, mirrored
+    matched: tuple[Matched, ...]  # one for each of these views
+
+
+class Estimate(NamedTuple):
+    output: Output
+    votes: Votes | None  # None for a network as published
+
+
+class MultiView(nn.Module):
+    def __init__(self, network: Network):
+        super().__init__()
+        self.network = network
+        self.settings = settings = matching_of(network) or PUBLISHED
+        look: ViewSettings = settings.views
+        self.views = tuple(range(views.COUNT if look.quarter_turns else 2 if look.mirror else 1))
+        self.query_views = (views.UPRIGHT, views.MIRRORED) if look.mirror_query else (views.UPRIGHT,)
+        # Upright views are rendered at all scales, turned ones at the first, which then stands for all of them.
+        scales = [look.scales if view < 2 else look.scales[:1] for view in self.views]
+        self.pictures = tuple(
+            Picture(v, scale) for v, wanted in zip(self.views, scales, strict=True) for scale in wanted
+        )
+        self._picture_of = torch.tensor(  # (V, L)
+            [[self.pictures.index(Picture(v, s if v < 2 else look.scales[0])) for s in look.scales] for v in self.views]
+        )
+        self._compose = torch.from_numpy(views.COMPOSE)
+
+    # --- support side ------------------------------------------------------------------------------------
+
+    def encode(self, shots: Shots, visible: Tensor, prior: Tensor, flip_index: Tensor | None = None) -> SupportViews:
+        """shots: all of `self.pictures` of each support; visible (B, S, K) bool; prior (B, K, K).
+
+        The order of supports matters: the others are brought to face and lie as the first one does.
+        """
+        picture_of, compose = (table.to(prior.device) for table in (self._picture_of, self._compose))
+        B, L, S = len(prior), picture_of.shape[1], shots.features.shape[2]
+        upright = shots.coordinates[:, picture_of[0]]  # (B, L, S, K, 2)
+        inside = ((upright >= 0) & (upright <= 1)).all(dim=-1)
+        # A keypoint outside one crop still counts in the others.
+        seen = visible[:, None] & (inside | ~inside.any(dim=(1, 2), keepdim=True))  # (B, L, S, K)
+        stands = self._stands(upright, seen)  # (B, L, S): the view in which a crop lies as the first support does
+        sample = torch.arange(B, device=prior.device)[:, None, None]
+        scale, shot = torch.arange(L, device=prior.device)[:, None], torch.arange(S, device=prior.device)
+
+        def encoding(view: int, graph: PoseGraph | None = None) -> tuple[SupportEncoding, Tensor]:
+            picture = picture_of[compose[view, stands], scale]  # (B, L, S)
+            features, places = (x[sample, picture, shot].flatten(1, 2) for x in shots)  # (B, L · S, …)
+            crops = seen.flatten(1, 2)
+            encoded = self.network.encode_support(features, crops, prior, places, graph=graph)
+            return encoded, mean_over_shots(places, crops)
+
+        first, places = encoding(views.UPRIGHT)
+        others = [encoding(view, first.graph) for view in self.views[1:]]
+        tokens = torch.stack([first.tokens, *(other.tokens for other, _ in others)], dim=1)
+        places = torch.stack([places, *(where for _, where in others)], dim=1)
+        return SupportViews(tokens, places, first.usable, first.graph, flip_index)
+
+    def _stands(self, upright: Tensor, seen: Tensor) -> Tensor:
+        """upright (B, L, S, K, 2), seen (B, L, S, K) → view (B, L, S) of each crop that lies as the first one."""
+        look = self.settings.views
+        if not look.mirror:
+            return torch.zeros(upright.shape[:3], dtype=torch.long, device=upright.device)
+        first = upright[:, :1, :1].expand_as(upright)
+        both = seen & seen[:, :1, :1]
+        flat = (x.flatten(0, 2) for x in (upright, first, both))
+        return view_between(*flat, self.settings.voting.ridge, look.quarter_turns).unflatten(0, upright.shape[:3])
+
+    # --- query side --------------------------------------------------------------------------------------
+
+    def forward(self, query: Tensor, support: SupportViews) -> Estimate:
+        """query (B, R, C, h, w): features of each query in `self.query_views`."""
+        return self.settle(self.compare(query, support), support)
+
+    def compare(self, query: Tensor, support: SupportViews) -> Compared:
+        """All that does not depend on the graph."""
+        cells = self.network.query_cells(query.flatten(0, 1)).unflatten(0, query.shape[:2])  # (B, R, d, h, w)
+        turn = self.coarse_turn(cells, support)
+        if not self.settings.views.mirror:
+            return Compared((turn,), (self.network.match(cells[:, 0], support.at(turn)[0]),))
+        chosen = (2 * turn, 2 * turn + 1)
+        both = [support.at(view)[0] for view in chosen]
+        # The query beside both views, then the mirrored query, which resembles the other view, the other way round.
+        pairs = [(picture, one) for r, picture in enumerate(cells.unbind(dim=1)) for one in (both, both[::-1])[r]]
+        pictures, tokens = (torch.cat(parts) for parts in zip(*((c, one.tokens) for c, one in pairs), strict=True))
+        usable, graph = support.usable.repeat(len(pairs), 1), support.graph  # match does not look at the graph
+        every = self.network.match(pictures, SupportEncoding(tokens, usable, graph))
+        image, keypoints = (x.chunk(len(pairs)) for x in every[:2])
+        similarity = every.proposals.similarity.chunk(len(pairs))
+        if len(pairs) == 4:
+            similarity = tuple(_averaged(similarity[v], similarity[v + 2]) for v in (0, 1))
+        return Compared(chosen, tuple(Matched(image[v], keypoints[v], locate(similarity[v])) for v in (0, 1)))
+
+    def coarse_turn(self, cells: Tensor, support: SupportViews) -> Tensor:
+        """At which quarter turn (B,) the supports fit each query best, by cosine similarity of the encoder's inputs;
+        the graph plays no part. cells (B, R, d, h, w)."""
+        B, V = support.tokens.shape[:2]
+        if V <= 2:
+            return torch.zeros(B, dtype=torch.long, device=cells.device)
+        look = self.settings.views
+        similarity = cosine(support.tokens, cells[:, :1])  # (B, V, K, h, w)
+        if cells.shape[1] > 1:
+            partner = torch.arange(V, device=cells.device) ^ 1
+            similarity = _averaged(similarity, cosine(support.tokens[:, partner], cells[:, 1:]))
+        usable = support.usable[:, None].expand(-1, V, -1).flatten(0, 1)
+        no_graph = similarity.new_zeros(B * V, usable.shape[1], usable.shape[1])
+        logits, places = self.settings.logit_scale * similarity.flatten(0, 1), support.places.flatten(0, 1)
+        fit = self.fit(vote(logits, places, usable, no_graph, self.settings.voting)).unflatten(0, (B, V))
+        plain, mirrored = fit[:, 0::2], fit[:, 1::2] - look.mirror_margin  # (B, turns)
+        allowed = self.mirror_allowed(support, support.places[:, 0::2])
+        best = torch.where(allowed, torch.maximum(plain, mirrored), plain)
+        best[:, 1:] -= look.turn_margin
+        return best.argmax(dim=1)
+
+    def settle(self, compared: Compared, support: SupportViews) -> Estimate:
+        """What all views say of where the keypoints are, and the decoder from there."""
+        network, voting = self.network, self.settings.voting
+        encoding, places = support.at(compared.views[0])
+        if not voting.rounds:
+            return Estimate(network.decode(compared.matched[0], encoding), None)
+        if len(compared.views) == 1:
+            matched = compared.matched[0]
+            votes = vote(matched.proposals.similarity, places, support.usable, support.graph.normalised, voting)
+        else:
+            matched, votes = self._blend(compared, support)
+        return Estimate(network.decode(matched, encoding, mean_shift_mode(votes.heatmap, voting.near)), votes)
+
+    def _blend(self, compared: Compared, support: SupportViews) -> tuple[Matched, Votes]:
+        """One of two views for each keypoint, and the mean of both their votes, weighted by how well they fit."""
+        A, usable = support.graph.normalised, support.usable
+        places = torch.cat([support.at(view)[1] for view in compared.views])
+        similarity = torch.cat([matched.proposals.similarity for matched in compared.matched])
+        both = vote(similarity, places, usable.repeat(2, 1), A.repeat(2, 1, 1), self.settings.voting)
+        votes, mirrored_votes = (Votes(*parts) for parts in zip(*(x.chunk(2) for x in both), strict=True))
+        matched, mirrored = compared.matched
+        weight = self.mirror_weight(votes, mirrored_votes, support, places[: len(usable)])  # (B,)
+        wins = weight > 0.5
+        if support.flip_index is not None:  # mirroring swaps left and right: relabel
+            flip = support.flip_index
+            proposals = type(mirrored.proposals)(*(values[:, flip] for values in mirrored.proposals))
+            mirrored = mirrored._replace(keypoints=mirrored.keypoints[:, flip], proposals=proposals)
+            voted, heatmap = mirrored_votes.voted[:, flip], mirrored_votes.heatmap[:, flip]
+            mirrored_votes, usable = Votes(voted, heatmap, mirrored_votes.fit), usable[:, flip]
+        weight = weight[:, None] * usable  # (B, K): a mirror shows only keypoints whose partner the supports show
+        chosen = weight > 0.5
+        proposals = type(matched.proposals)(
+            *(_where(chosen, b, a) for a, b in zip(matched.proposals, mirrored.proposals, strict=True))
+        )
+        blended = Matched(
+            image=_where(wins, mirrored.image, matched.image),
+            keypoints=_where(chosen, mirrored.keypoints, matched.keypoints),
+            proposals=proposals,
+        )
+        return blended, Votes(
+            voted=torch.lerp(votes.voted, mirrored_votes.voted, weight[..., None]),
+            heatmap=torch.lerp(votes.heatmap, mirrored_votes.heatmap, weight[..., None, None]),
+            fit=_where(wins, mirrored_votes.fit, votes.fit),
+        )
+
+    # --- how well a view fits ----------------------------------------------------------------------------
+
+    def fit(self, votes: Votes) -> Tensor:
+        """One number (B,) from the three of `Votes.fit`."""
+        return votes.fit @ votes.fit.new_tensor(self.settings.views.fit_weights)
+
+    def mirror_weight(self, votes: Votes, mirrored: Votes, support: SupportViews, places: Tensor) -> Tensor:
+        """How much the mirrored view counts: (B,), between 0 and 1."""
+        look = self.settings.views
+        better = self.fit(mirrored) - self.fit(votes) - look.mirror_margin
+        allowed = self.mirror_allowed(support, places[:, None])[:, 0]
+        return torch.sigmoid(better / look.mirror_softness) * allowed
+
+    def mirror_allowed(self, support: SupportViews, places: Tensor) -> Tensor:
+        """Whether a mirror is of use to keypoints at places (B, T, K, 2): (B, T) bool; not if they lie symmetrically
+        and left and right are not known."""
+        B, T = places.shape[:2]
+        if support.flip_index is not None:
+            return torch.ones(B, T, dtype=torch.bool, device=places.device)
+        usable = support.usable[:, None].expand(-1, T, -1).flatten(0, 1)
+        return (asymmetry(places.flatten(0, 1), usable) > self.settings.views.asymmetry).unflatten(0, (B, T))
+
+
+def _averaged(similarity: Tensor, mirrored: Tensor) -> Tensor:
+    """Of a query (..., h, w) and of its mirror image, flipped back."""
+    return (similarity + mirrored.flip(-1)) / 2
+
+
+def _where(condition: Tensor, one: Tensor, other: Tensor) -> Tensor:
+    """`one` where the condition is true, else `other`; its dimensions are the first of theirs."""
+    return torch.where(condition.reshape(condition.shape + (1,) * (one.dim() - condition.dim())), one, other)

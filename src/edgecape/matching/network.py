@@ -1,0 +1,89 @@
+"""The network that ships. It stands on the published one and differs from it in this:
+
+- tokens and cells are *centred*: each image's mean feature, which says what it shows but not where, is removed, and
+  query cells are pooled as support keypoints are, so that like is compared with like;
+- a keypoint's token also says where the keypoint lies in the support (*layout*);
+- the similarity adds the cosine of what enters the encoder (*direct cosine*);
+- the backbone's last blocks carry LoRA updates (lora.py).
+
+Votes and views (voting.py, multiview.py) work on its outputs; it knows nothing of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from edgecape.matching.lora import LoRA
+from edgecape.matching.settings import MatchingSettings
+from edgecape.model.network import Network, SupportEncoding
+from edgecape.model.positions import sine_of_coordinates
+from edgecape.model.proposals import cell_centres
+from edgecape.model.settings import NetworkSettings
+from edgecape.model.tokens import mean_over_shots, pool
+
+
+class MatchingNetwork(Network):
+    def __init__(self, settings: NetworkSettings, matching: MatchingSettings):
+        super().__init__(settings)
+        self.matching = matching
+        self.layout_proj = nn.Linear(settings.width, settings.width) if matching.layout else None
+        self.direct = nn.Parameter(torch.tensor(matching.logit_scale / 2)) if matching.direct_cosine else None
+        layers = len(settings.backbone.layers)
+        self.lora = LoRA(matching.lora, settings.channels // layers) if matching.lora.blocks else None
+        if self.layout_proj is not None:  # starts silent
+            nn.init.zeros_(self.layout_proj.weight)
+            nn.init.zeros_(self.layout_proj.bias)
+
+    def encode_support(self, features: Tensor, *shots: Any, **known: Any) -> SupportEncoding:
+        return super().encode_support(self.centre(features), *shots, **known)
+
+    def centre(self, features: Tensor) -> Tensor:
+        """Features (..., h, w) minus each image's mean."""
+        return features - features.mean(dim=(-2, -1), keepdim=True) if self.matching.centre else features
+
+    def keypoint_tokens(self, pooled: Tensor, visible: Tensor, coordinates: Tensor | None) -> Tensor:
+        tokens = super().keypoint_tokens(pooled, visible, coordinates)
+        if self.layout_proj is None:
+            return tokens
+        if coordinates is None:
+            raise ValueError("a network with layout needs keypoint coordinates, not maps")
+        waves = sine_of_coordinates(coordinates, self.settings.width)
+        return tokens + self.layout_proj(mean_over_shots(waves, visible))
+
+    def query_cells(self, query: Tensor) -> Tensor:
+        return super().query_cells(self.smooth(query))
+
+    def smooth(self, query: Tensor) -> Tensor:
+        """Centred, each cell pooled as a support keypoint at the cell's centre would be."""
+        if not self.matching.centre:
+            return query
+        grid = (query.shape[-2], query.shape[-1])
+        pooling = self.pooling(query, cell_centres(*grid, query.device)).to(query.dtype)  # (hw, h, w)
+        return pool(self.centre(query), pooling).transpose(-1, -2).unflatten(-1, grid)
+
+    def similarity(self, image: Tensor, keypoints: Tensor, cells: Tensor, tokens: Tensor) -> Tensor:
+        refined = super().similarity(image, keypoints, cells, tokens)
+        return refined if self.direct is None else refined + self.direct * cosine(tokens, cells)
+
+
+def cosine(tokens: Tensor, cells: Tensor) -> Tensor:
+    """Of keypoint tokens (..., K, d) with cells (..., d, h, w): (..., K, h, w)."""
+    cells = F.normalize(cells, dim=-3)
+    return (F.normalize(tokens, dim=-1) @ cells.flatten(-2)).unflatten(-1, cells.shape[-2:])
+
+
+def build_network(settings: NetworkSettings, matching: MatchingSettings | None) -> Network:
+    """The published network, or ours on top of it."""
+    return Network(settings) if matching is None else MatchingNetwork(settings, matching)
+
+
+def matching_of(network: Network) -> MatchingSettings | None:
+    return network.matching if isinstance(network, MatchingNetwork) else None
+
+
+def lora_of(network: Network) -> LoRA | None:
+    return network.lora if isinstance(network, MatchingNetwork) else None

@@ -1,0 +1,100 @@
+"""Scores: how likely a keypoint is right, from what the network computes anyway. Fitting: evaluation/calibration.py."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from edgecape.errors import WeightsError
+from edgecape.matching.multiview import Estimate
+from edgecape.matching.settings import VotingSettings
+from edgecape.matching.voting import probability_within
+from edgecape.model.proposals import peak_window
+
+FEATURES = (
+    "peak_mass",
+    "entropy",
+    "height",
+    "second_peak",
+    "own_share",
+    "peak_to_expected",
+    "moved",
+    "off_neighbours",
+    "neighbours_moved",
+    "likelihood",
+    "spread",
+    "distortion",
+    "near",
+)
+
+
+def score_features(estimate: Estimate, radius: float = VotingSettings.near[0]) -> Tensor:
+    """Calibration features (B, K, F): how high, sharp and alone the peak of the similarity is, whether other keypoints
+    claim the same cell, how far decoder and votes agree with it, how well the pose as a whole fits the supports, and
+    how much of the heatmap is within a radius of the answer."""
+    output, votes = estimate
+    similarity, expected, peak = output.proposals
+    h, w = similarity.shape[-2:]
+    logits = similarity.flatten(2)  # (B, K, hw)
+    mass = logits.softmax(dim=-1)
+    window = peak_window(mass, h, w)
+    peak_mass = (mass * window).sum(-1)
+    entropy = -(mass * (mass + 1e-12).log()).sum(-1)
+    height, cell = logits.max(dim=-1)
+    second = height - logits.masked_fill(window > 0, float("-inf")).amax(-1)
+    rivals = logits.masked_fill(~output.usable[..., None], float("-inf")).softmax(dim=1)  # whose is this cell?
+    own_share = rivals.nan_to_num().gather(-1, cell[..., None])[..., 0]
+    final = output.coordinates[-1]
+    moved = (final - peak).norm(dim=-1)
+    off_neighbours = moved if votes is None else (final - votes.voted).norm(dim=-1)
+    neighbours = (output.graph.normalised @ moved[..., None])[..., 0]
+    distances = torch.stack(((peak - expected).norm(dim=-1), moved, off_neighbours, neighbours), dim=-1)
+    shares = torch.logit(torch.stack((peak_mass, own_share), dim=-1), eps=1e-4)
+    levels = torch.stack((entropy, height, second), dim=-1)
+    whole = moved.new_zeros(len(moved), 3) if votes is None else votes.fit
+    whole = whole[:, None].expand(*moved.shape, -1)
+    heatmap = mass.unflatten(-1, (h, w)) if votes is None else votes.heatmap
+    near = torch.logit(probability_within(heatmap, final, radius), eps=1e-4)[..., None]
+    return torch.cat((shares[..., :1], levels, shares[..., 1:], (distances + 1e-3).log(), whole, near), dim=-1)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Logistic regression on standardised features and their squares."""
+
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+    weights: tuple[float, ...]
+    bias: float
+
+    def probability(self, features: Tensor) -> Tensor:
+        """Features (..., F) → probability of being right (...)."""
+        weights = torch.tensor(self.weights, device=features.device)
+        return torch.sigmoid(self.design(features) @ weights + self.bias)
+
+    def design(self, features: Tensor) -> Tensor:
+        mean = torch.tensor(self.mean, device=features.device)
+        deviation = torch.tensor(self.deviation, device=features.device)
+        x = ((features - mean) / deviation).clamp(-4, 4)
+        return torch.cat((x, x**2), dim=-1)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Calibration:
+        if len(values["mean"]) != len(FEATURES):
+            raise WeightsError(
+                f"this model's scores were fitted by another version of edgecape: to {len(values['mean'])} calibration "
+                f"features, where this one has {len(FEATURES)}; use that version, or fit them again (tools/release.py)"
+            )
+        return cls(tuple(values["mean"]), tuple(values["deviation"]), tuple(values["weights"]), float(values["bias"]))
+
+
+def probabilities(estimate: Estimate, calibration: Calibration | None) -> Tensor:
+    """Probability (B, K) that a keypoint is right; without calibration, the share of similarity at its peak."""
+    features = score_features(estimate)
+    return torch.sigmoid(features[..., 0]) if calibration is None else calibration.probability(features)

@@ -1,0 +1,177 @@
+"""config.json of a saved model: settings as plain values, with an explicit upgrade of the first format.
+
+{"format": 2, "backbone": {…, "fingerprint": …}, "network": {the paper's settings}, "matching": {ours} or null,
+ "calibration": {…} or null, "training": {…}}
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from typing import Any, TypeVar
+
+from edgecape.errors import SettingsError
+from edgecape.matching.settings import LoraSettings, MatchingSettings, ViewSettings, VotingSettings
+from edgecape.model.settings import BackboneSettings, NetworkSettings
+
+FORMAT = 2
+NESTED = {"lora": LoraSettings, "voting": VotingSettings, "views": ViewSettings}
+Kind = TypeVar("Kind")
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """All that is known of a model besides its tensors."""
+
+    network: NetworkSettings
+    matching: MatchingSettings | None = None
+    backbone_fingerprint: str | None = None  # of the backbone the head was trained on
+    calibration: dict[str, Any] | None = None
+    training: dict[str, Any] = field(default_factory=dict)  # how it came about
+
+    def to_dict(self) -> dict[str, Any]:
+        network = asdict(self.network)
+        backbone = network.pop("backbone") | {"fingerprint": self.backbone_fingerprint}
+        return {
+            "format": FORMAT,
+            "backbone": backbone,
+            "network": network,
+            "matching": None if self.matching is None else asdict(self.matching),
+            "calibration": self.calibration,
+            "training": self.training,
+        }
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> ModelConfig:
+        backbone, matching = dict(content["backbone"]), content["matching"]
+        fingerprint = backbone.pop("fingerprint", None)
+        network = _settings(NetworkSettings, content["network"])
+        return cls(
+            replace(network, backbone=_settings(BackboneSettings, backbone)),
+            None if matching is None else _settings(MatchingSettings, matching),
+            fingerprint,
+            content.get("calibration"),
+            content.get("training", {}),
+        )
+
+    def identity(self) -> str:
+        """Hash of the settings that a prediction depends on. A setting at its default is left out, so that a later
+        version that adds one keeps the prompts of today's models."""
+        content = self.to_dict()
+        ours = MatchingSettings()
+        told = {
+            "backbone": _changed(content["backbone"], asdict(BackboneSettings())),
+            "network": _changed(content["network"], asdict(NetworkSettings())),
+            "matching": content["matching"] and _changed(content["matching"], asdict(ours)),
+        }
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _settings(kind: type[Kind], values: dict[str, Any]) -> Kind:
+    """A settings dataclass from plain values; an unknown name is an error."""
+    assert is_dataclass(kind)
+    unknown = set(values) - {field.name for field in fields(kind)}
+    if unknown:
+        raise SettingsError(f"unknown setting '{min(unknown)}'; was the model saved by a newer version?")
+    found = {}
+    for name, value in values.items():
+        if name in NESTED:
+            value = _settings(NESTED[name], value)
+        found[name] = tuple(value) if isinstance(value, list) else value  # JSON knows no tuples
+    return kind(**found)
+
+
+def _changed(values: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    """What differs from the defaults, at any depth."""
+    found = {}
+    for name, value in values.items():
+        default = defaults.get(name)
+        if isinstance(value, dict) and isinstance(default, dict):
+            value, default = _changed(value, default), {}
+        if value != default:
+            found[name] = value
+    return found
+
+
+# --- format 1: one table of settings, in which ours stood among the paper's --------------------------------------------
+
+RENAMED_TENSORS = {"adapter.": "lora.", "proposal_generator.direct": "direct"}
+# What were constants of the code when format 1 was written, as numbers: never read from today's defaults.
+CONSTANTS_1: dict[str, Any] = {
+    "logit_scale": 20.0,
+    "voting": {
+        "rounds": 2,
+        "similarity_scale": 1.5,
+        "sigma_range": (0.08, 0.25),
+        "ridge": 0.005,
+        "heatmap_scale": 0.3,
+        "near": (0.1, 0.05),
+    },
+    "views": {
+        "fit_weights": (1.0, -1.0, -1.0),
+        "mirror_margin": 1.5,
+        "mirror_softness": 2.0,
+        "turn_margin": 3.0,
+        "asymmetry": 0.3,
+    },
+}
+
+
+def upgrade(content: dict[str, Any]) -> dict[str, Any]:
+    """A configuration of format 1 as one of format 2."""
+    content = dict(content)
+    assert content.pop("format") == 1
+    settings = dict(content.pop("settings"))
+    backbone = dict(settings.pop("backbone", {}))
+
+    def take(name: str, off: Any) -> Any:
+        return settings.pop(name, off)
+
+    lora = {"blocks": backbone.pop("adapted", 0), "rank": backbone.pop("rank", 16)}
+    top = {
+        "centre": take("centred", False),
+        "layout": take("layout", False),
+        "direct_cosine": take("direct_match", False),
+    }
+    votes = take("consistency", False)
+    views = {
+        "mirror": take("mirror", False),
+        "mirror_query": take("mirror_query", False),
+        "quarter_turns": take("turned", False),
+        "scales": tuple(take("looks", (1.0,))),
+    }
+    plain = {"mirror": False, "mirror_query": False, "quarter_turns": False, "scales": (1.0,)}
+    published = not (any(top.values()) or votes or lora["blocks"]) and views == plain
+    voting = CONSTANTS_1["voting"] | ({} if votes else {"rounds": 0})
+    matching = {
+        **top,
+        "logit_scale": CONSTANTS_1["logit_scale"],
+        "lora": lora,
+        "voting": voting,
+        "views": views | CONSTANTS_1["views"],
+    }
+    return {
+        "format": FORMAT,
+        "backbone": backbone | {"fingerprint": content.pop("backbone_fingerprint", None)},
+        "network": settings,
+        "matching": None if published else matching,
+        "calibration": content.pop("calibration", None),
+        "training": content.pop("trained", {}) | content,  # and where it was converted from
+    }
+
+
+def upgrade_name(name: str) -> str:
+    """The name of a tensor of format 1 in format 2."""
+    for old, new in RENAMED_TENSORS.items():
+        if name.startswith(old):
+            return new + name.removeprefix(old)
+    return name
+
+
+def upgrade_names(names: Iterable[str]) -> dict[str, str]:
+    """Old name → new name; no two may meet."""
+    table = {name: upgrade_name(name) for name in names}
+    assert len(set(table.values())) == len(table)
+    return table
