@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,12 @@ from PIL import Image
 
 from edgecape import EdgeCape, Prompt, Support
 from edgecape.data.objects import read_coco
-from edgecape.errors import AnnotationError, ImageError, WeightsError
+from edgecape.errors import AnnotationError, ImageError, SettingsError, WeightsError
 from edgecape.examples import lamp
+from edgecape.matching.settings import MatchingSettings, ViewSettings
+from edgecape.runtime.torch_runtime import TorchRuntime
 
-from toy import estimator, write_lamps
+from toy import ToyBackbone, estimator, write_lamps
 
 SIDE = 320
 
@@ -96,46 +99,50 @@ def test_few_shots_average_and_a_keypoint_missing_in_one_comes_from_the_others(m
     hidden[2] = False
     partly = [shots[0], Support(shots[1].image, shots[1].keypoints, shots[1].skeleton, visible=hidden)]
     two, one = model.prompt(partly), model.prompt(shots[:1])
-    np.testing.assert_allclose(two.tokens[2], one.tokens[2], atol=1e-5)
-    assert not np.allclose(two.tokens[1], one.tokens[1], atol=1e-3)
+    np.testing.assert_allclose(two.tokens[0, 2], one.tokens[0, 2], atol=1e-5)
+    assert not np.allclose(two.tokens[0, 1], one.tokens[0, 1], atol=1e-3)
 
 
-def test_mirror_images_and_several_looks_are_part_of_the_prompt(support: Support, photos, tmp_path: Path):
-    ours = {"centred": True, "layout": True, "consistency": True, "direct_match": True}
-    model = estimator(**ours, mirror=True, looks=(1.0, 0.85))
-    prompt = model.prompt(support)
-    assert prompt.mirror_tokens is not None and prompt.mirror_tokens.shape == prompt.tokens.shape
-    # the mirror image of a place is at 1 − x, and at both sizes of the crop round the same middle
-    np.testing.assert_allclose(prompt.mirror_places[:, 0], 111 / 112 - prompt.places[:, 0], atol=1e-5)
-    np.testing.assert_allclose(prompt.mirror_places[:, 1], prompt.places[:, 1], atol=1e-5)
-    once = estimator(**ours).prompt(support)
-    assert once.mirror_tokens is None and np.abs(once.tokens - prompt.tokens).max() > 1e-3
-    prompt.save(tmp_path / "lamp.prompt")
-    loaded = Prompt.load(tmp_path / "lamp.prompt")
-    for a, b in zip(model.predict(prompt, photos), model.predict(loaded, photos), strict=True):
+MIRROR = ViewSettings(mirror=True)
+
+
+def seeing(look: ViewSettings, **changes) -> EdgeCape:
+    return estimator(matching=MatchingSettings(views=look), **changes)
+
+
+def same_after_saving(model: EdgeCape, prompt: Prompt, photos, path: Path) -> None:
+    prompt.save(path)
+    for a, b in zip(model.predict(prompt, photos), model.predict(Prompt.load(path), photos), strict=True):
         assert np.array_equal(a.keypoints, b.keypoints)
+
+
+def test_mirror_images_and_crop_scales_are_part_of_the_prompt(support: Support, photos, tmp_path: Path):
+    model = seeing(replace(MIRROR, scales=(1.0, 0.85)))
+    prompt = model.prompt(support)
+    assert prompt.views.tolist() == [[0, 0], [1, 0]] and prompt.tokens.shape[:2] == (2, 7)
+    # the mirror image of a place is at 1 − x, and at both sizes of the crop round the same middle
+    np.testing.assert_allclose(prompt.places[1, :, 0], 111 / 112 - prompt.places[0, :, 0], atol=1e-5)
+    np.testing.assert_allclose(prompt.places[1, :, 1], prompt.places[0, :, 1], atol=1e-5)
+    once = seeing(ViewSettings()).prompt(support)
+    assert len(once.views) == 1 and np.abs(once.tokens[0] - prompt.tokens[0]).max() > 1e-3
+    same_after_saving(model, prompt, photos, tmp_path / "lamp.prompt")
 
 
 def test_turned_supports_are_part_of_the_prompt(support: Support, photos, tmp_path: Path):
-    ours = {"centred": True, "layout": True, "consistency": True, "direct_match": True, "mirror": True}
-    model = estimator(**ours, turned=True, looks=(1.0, 0.85))
+    model = seeing(replace(MIRROR, quarter_turns=True, scales=(1.0, 0.85)))
     prompt = model.prompt(support)
-    assert prompt.turned_tokens.shape == (6, *prompt.tokens.shape)
-    x, y = estimator(**ours).prompt(support).places.T  # turned ones are looked at once
+    assert prompt.views.tolist() == [[mirror, turns] for turns in range(4) for mirror in (0, 1)]
+    x, y = seeing(MIRROR).prompt(support).places[0].T  # turned ones are rendered at one scale
     last = 111 / 112
     turned = [(y, last - x), (last - x, last - y), (last - y, x)]
     ways = [way for x, y in turned for way in ((x, y), (last - x, y))]  # each, and what a mirror shows of it
-    for found, expected in zip(prompt.turned_places, ways, strict=True):
+    for found, expected in zip(prompt.places[2:], ways, strict=True):
         np.testing.assert_allclose(found.T, expected, atol=1e-5)
-    prompt.save(tmp_path / "lamp.prompt")
-    loaded = Prompt.load(tmp_path / "lamp.prompt")
-    poses = [model.predict(one, photos) for one in (prompt, loaded)]
-    for a, b in zip(*poses, strict=True):
-        assert np.array_equal(a.keypoints, b.keypoints)
+    same_after_saving(model, prompt, photos, tmp_path / "lamp.prompt")
 
 
 def test_a_turned_support_looks_like_an_upright_one_at_the_turn_that_is_missing(support: Support):
-    model = estimator(consistency=True, mirror=True, turned=True)
+    model = seeing(replace(MIRROR, quarter_turns=True))
     height, width = np.asarray(support.image).shape[:2]
     x, y = support.keypoints.T
     places = [(x, y), (y, width - 1 - x), (width - 1 - x, height - 1 - y), (height - 1 - y, x)]
@@ -143,41 +150,46 @@ def test_a_turned_support_looks_like_an_upright_one_at_the_turn_that_is_missing(
     for quarters in (1, 2, 3):
         image = np.ascontiguousarray(np.rot90(np.asarray(support.image), quarters))
         prompt = model.prompt(Support(image, np.stack(places[quarters], axis=1), support.skeleton))
-        seen = [prompt.tokens, *prompt.turned_tokens[::2]]
-        assert np.argmin([np.abs(tokens - upright.tokens).mean() for tokens in seen]) == 4 - quarters
+        away = [np.abs(tokens - upright.tokens[0]).mean() for tokens in prompt.tokens[0::2]]
+        assert np.argmin(away) == 4 - quarters
 
 
 def test_names_that_say_left_and_right_are_understood(support: Support, photos, tmp_path: Path):
-    model = estimator(consistency=True, mirror=True)
+    model = seeing(MIRROR)
     assert support.names is not None and support.names[:2] == ("foot left", "foot right")
 
-    def poses(names: tuple[str, ...] | None, saved: bool = False) -> np.ndarray:
-        prompt = model.prompt(Support(support.image, support.keypoints, support.skeleton, names=names))
-        if saved:
-            prompt.save(tmp_path / "named.prompt")
-            prompt = Prompt.load(tmp_path / "named.prompt")
+    def poses(names=None, symmetry=None) -> np.ndarray:
+        shown = Support(support.image, support.keypoints, support.skeleton, names=names, symmetry=symmetry)
+        prompt = model.prompt(shown)
+        known = names == support.names if symmetry is None else bool(symmetry)
+        assert (prompt.flip_index is not None) == known
         return np.stack([pose.keypoints for pose in model.predict(prompt, photos)])
 
-    assert np.array_equal(poses(None), poses(tuple(f"part {k}" for k in range(7))))
-    assert not np.array_equal(poses(None), poses(support.names))
-    assert np.array_equal(poses(support.names), poses(support.names, saved=True))
+    unknown, named = poses(), poses(support.names)
+    assert np.array_equal(unknown, poses(tuple(f"part {k}" for k in range(7))))
+    assert not np.array_equal(unknown, named)
+    assert np.array_equal(named, poses(symmetry=[(1, 0), (5, 6)]))  # said instead of named
+    assert np.array_equal(unknown, poses(support.names, symmetry=[]))  # and said not to be so
+    same_after_saving(model, model.prompt(support), photos, tmp_path / "named.prompt")
 
 
-def test_a_keypoint_that_a_close_look_misses_comes_from_the_others(support: Support):
-    """Close to the edge of the frame, outside a crop of half the size."""
-    model = estimator(consistency=True, looks=(1.0, 0.5))
-    assert np.isfinite(model.prompt(support).tokens).all()
-    only = estimator(consistency=True).prompt(support)
-    outside = np.abs(only.places - 0.5).max(axis=1) > 0.27
-    assert outside.any() and not outside.all()
-    np.testing.assert_allclose(model.prompt(support).tokens[outside], only.tokens[outside], atol=1e-4)
-
-
-def test_a_keypoint_that_no_shot_shows_is_named(model: EdgeCape, support: Support):
+def test_a_keypoint_that_no_shot_shows_is_not_found_and_the_others_are(model: EdgeCape, support: Support, photos):
+    """Usual in real data: v = 0 in a COCO file. Where it was said to be does not matter."""
     visible = np.ones(7, dtype=bool)
     visible[3] = False
-    with pytest.raises(AnnotationError, match=r"3 \('elbow'\).*no support"):
-        model.prompt(Support(support.image, support.keypoints, names=support.names, visible=visible))
+    hidden = [
+        Support(support.image, np.where(visible[:, None], support.keypoints, place), support.skeleton, visible)
+        for place in (0.0, 77.0, np.nan)
+    ]
+    prompts = [model.prompt(one) for one in hidden]
+    assert prompts[0].usable.tolist() == visible.tolist() and not prompts[0].graph[3].any()
+    poses = [model.predict(prompt, photos[:1])[0] for prompt in prompts]
+    for pose in poses:
+        assert np.isnan(pose.keypoints[3]).all() and np.isnan(pose.proposals[3]).all() and pose.scores[3] == 0
+        assert np.isfinite(pose.keypoints[visible]).all() and (pose.scores[visible] > 0).all()
+        np.testing.assert_array_equal(pose.keypoints, poses[0].keypoints)
+    with pytest.raises(AnnotationError, match="no keypoint is visible in any support"):
+        model.prompt(Support(support.image, support.keypoints, visible=np.zeros(7, dtype=bool)))
 
 
 @pytest.mark.parametrize(
@@ -187,6 +199,8 @@ def test_a_keypoint_that_no_shot_shows_is_named(model: EdgeCape, support: Suppor
         (lambda s: [s, Support(s.image, s.keypoints[:3])], "3 keypoints, the first has 7"),
         (lambda s: [s, Support(s.image, s.keypoints, names=[str(k) for k in range(7)])], "different names"),
         (lambda s: [s, Support(s.image, s.keypoints, [(0, 6)])], "different skeletons"),
+        (lambda s: [Support(s.image, s.keypoints, symmetry=[(0, k)]) for k in (1, 2)], "different symmetries"),
+        (lambda s: [s, s.keypoints], "got a ndarray"),
         (lambda s: Support(s.image, s.keypoints + 400), "outside the image"),
         (lambda s: Support(s.image, s.keypoints, box=(0, 0, 30, 30)), "outside the box"),
         (lambda s: Support("gone.jpg", s.keypoints), "gone.jpg"),
@@ -218,7 +232,7 @@ def test_it_finds_the_keypoints_of_the_support_on_the_support(model: EdgeCape, p
 def test_alone_and_in_a_batch_of_32(model: EdgeCape, prompt: Prompt, photos):
     many = list(itertools.islice(itertools.cycle(photos), 32))
     alone = [model.predict(prompt, [photo])[0] for photo in photos]
-    for pose, one in zip(model.predict(prompt, many, batch=32), itertools.cycle(alone), strict=False):
+    for pose, one in zip(model.predict(prompt, many, batch_size=32), itertools.cycle(alone), strict=False):
         close(pose.keypoints, one.keypoints)
         np.testing.assert_allclose(pose.scores, one.scores, atol=1e-4)
 
@@ -262,6 +276,54 @@ def test_boxes_one_several_or_none(model: EdgeCape, prompt: Prompt, photos):
         model.predict(prompt, photos[:1], boxes=[(1, 1, 0, 5)])
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"batch_size": 2.0}, "batch_size is 2.0"),
+        ({"errors": "ignore"}, "errors is 'ignore'"),
+        ({"boxes": [(0, 0, 9, 9)]}, "1 entries in boxes for 2 images"),
+        ({"boxes": iter([(0, 0, 9, 9)])}, "boxes has 1 entries, but there are more images"),
+        ({"boxes": iter([None] * 3)}, "more entries than there are images"),
+        ({"boxes": (0, 0, 9, 9)}, "one entry per image"),
+        ({"boxes": 5}, "boxes is 5"),
+        ({"boxes": [[(0, 0, 9, 9), (1, 2)], None]}, "a box is"),
+        ({"boxes": ["left", None]}, "a box is"),
+        ({"boxes": [5, None]}, "got 5"),
+        ({"images": 5}, "got 5"),
+        ({"prompt": None}, "takes a prompt first, got a NoneType"),
+    ],
+)
+def test_arguments_that_make_no_sense(model: EdgeCape, prompt: Prompt, photos, arguments, message):
+    with pytest.raises((AnnotationError, SettingsError), match=message):
+        model.predict(**{"prompt": prompt, "images": photos[:2], **arguments})
+
+
+def test_a_support_is_no_prompt(model: EdgeCape, support: Support, photos):
+    with pytest.raises(AnnotationError, match=r"got a Support; make one of it with model\.prompt"):
+        model.predict(support, photos[:1])  # type: ignore[call-overload]
+
+
+def test_one_image_takes_its_own_boxes(model: EdgeCape, prompt: Prompt, photos):
+    (one,) = model.predict(prompt, photos[0], boxes=(10, 10, 200, 200))
+    (several,) = model.predict(prompt, photos[0], boxes=[(10, 10, 200, 200), (50, 60, 100, 80)])
+    assert one.box == (10, 10, 200, 200) and len(several) == 2
+
+
+def test_a_prompt_of_the_same_weights_with_other_settings_is_refused(support: Support, photos):
+    mirrored, plain = (seeing(look) for look in (MIRROR, ViewSettings()))
+    plain.torch_runtime.network.load_state_dict(mirrored.torch_runtime.network.state_dict())
+    with pytest.raises(AnnotationError, match="another model"):
+        EdgeCape(TorchRuntime(plain.torch_runtime.network, ToyBackbone(), "toy")).predict(
+            mirrored.prompt(support), photos[:1]
+        )
+
+
+def test_it_can_be_moved(model: EdgeCape, prompt: Prompt, photos):
+    assert model.to("cpu") is model
+    close(model.predict(prompt, photos[:1])[0].keypoints, model.predict(prompt, photos[:1])[0].keypoints)
+
+
 def test_a_stream_reads_only_one_batch_ahead(model: EdgeCape, prompt: Prompt, photos):
     taken = []
 
@@ -270,7 +332,7 @@ def test_a_stream_reads_only_one_batch_ahead(model: EdgeCape, prompt: Prompt, ph
             taken.append(number)
             yield photos[number % len(photos)]
 
-    stream = model.predict(prompt, endless(), batch=4)
+    stream = model.predict(prompt, endless(), batch_size=4)
     assert taken == []
     first = next(stream)
     assert len(taken) == 4
@@ -321,22 +383,30 @@ def test_several_threads_get_what_one_gets(model: EdgeCape, prompt: Prompt, phot
 # --- saving ------------------------------------------------------------------------------------------------------
 
 
+def use_backbone(monkeypatch: pytest.MonkeyPatch, model: EdgeCape, called: str) -> None:
+    found = (model.torch_runtime.backbone, called)
+    monkeypatch.setattr("edgecape.runtime.torch_runtime.load_backbone", lambda settings, state: found)
+
+
 @pytest.fixture
 def toy_backbone(monkeypatch: pytest.MonkeyPatch, model: EdgeCape) -> None:
-    monkeypatch.setattr("edgecape.predictor.load_backbone", lambda settings, state: (model.backbone, "toy"))
+    monkeypatch.setattr(
+        "edgecape.runtime.torch_runtime.load_backbone", lambda settings, state: (model.torch_runtime.backbone, "toy")
+    )
 
 
 def test_saving_and_loading_is_bit_exact(model: EdgeCape, toy_backbone, tmp_path: Path):
     model.save_pretrained(tmp_path / "model")
     again = EdgeCape.from_pretrained(tmp_path / "model", device="cpu")
-    assert again.network.settings == model.network.settings and again.fingerprint == model.fingerprint
-    for name, value in model.network.state_dict().items():
-        assert torch.equal(again.network.state_dict()[name], value)
+    mine, theirs = model.torch_runtime, again.torch_runtime
+    assert mine.config == theirs.config and again.fingerprint == model.fingerprint
+    for name, value in mine.network.state_dict().items():
+        assert torch.equal(theirs.network.state_dict()[name], value)
 
 
 def test_half_precision_halves_the_file(model: EdgeCape, toy_backbone, tmp_path: Path):
     model.save_pretrained(tmp_path / "full")
-    model.save_pretrained(tmp_path / "half", dtype=torch.float16)
+    model.torch_runtime.save(tmp_path / "half", dtype=torch.float16)
     full, half = ((tmp_path / name / "model.safetensors").stat().st_size for name in ("full", "half"))
     assert half < 0.6 * full
     EdgeCape.from_pretrained(tmp_path / "half", device="cpu")
@@ -344,7 +414,9 @@ def test_half_precision_halves_the_file(model: EdgeCape, toy_backbone, tmp_path:
 
 def test_another_backbone_is_said(model: EdgeCape, toy_backbone, tmp_path: Path, monkeypatch):
     model.save_pretrained(tmp_path / "model")
-    monkeypatch.setattr("edgecape.predictor.load_backbone", lambda settings, state: (model.backbone, "other"))
+    monkeypatch.setattr(
+        "edgecape.runtime.torch_runtime.load_backbone", lambda settings, state: (model.torch_runtime.backbone, "other")
+    )
     with pytest.warns(UserWarning, match="trained on backbone toy, but other"):
         EdgeCape.from_pretrained(tmp_path / "model", device="cpu")
 
@@ -359,6 +431,8 @@ def test_another_backbone_is_said(model: EdgeCape, toy_backbone, tmp_path: Path,
         (lambda f: (f / "model.safetensors").unlink(), "no model.safetensors"),
         (lambda f: (f / "model.safetensors").write_bytes(b"12345678"), "damaged"),
         (lambda f: (f / "config.json").write_text('{"format": 1, "settings": {"width": 64}}'), "do not fit"),
+        (lambda f: (f / "config.json").write_text('{"format": 2, "network": {}}'), "damaged"),
+        (lambda f: (f / "config.json").write_text("[]"), "damaged"),
     ],
 )
 def test_broken_model_folders(model: EdgeCape, toy_backbone, tmp_path: Path, break_it, message):
@@ -378,5 +452,21 @@ def test_no_model_there(source):
 
 
 def test_a_hub_id_is_looked_for_in_the_cache_when_there_is_no_hub():
-    with pytest.raises(WeightsError, match="someone/something"):
+    with pytest.raises(WeightsError, match="'someone/something' is neither a local folder nor to be had"):
         EdgeCape.from_pretrained("someone/something")
+
+
+def test_a_hub_id_reaches_the_hub(model: EdgeCape, toy_backbone, tmp_path: Path, monkeypatch):
+    """A hub with one model, in the place of the real one."""
+    model.save_pretrained(tmp_path / "model")
+    asked = []
+
+    def download(name: str, local_files_only: bool) -> str:
+        asked.append((name, local_files_only))
+        return str(tmp_path / "model")
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
+    for reachable in (True, False):
+        monkeypatch.setattr("edgecape.weights.store.hub_reachable", lambda reachable=reachable: reachable)
+        assert EdgeCape.from_pretrained("owner/some-model.v2", device="cpu").fingerprint == model.fingerprint
+    assert asked == [("owner/some-model.v2", False), ("owner/some-model.v2", True)]

@@ -113,11 +113,14 @@ def test_a_box_is_four_floats():
 def prompt(**changes) -> Prompt:
     matrix = np.arange(9, dtype=np.float32).reshape(3, 3)
     values = {
-        "tokens": np.random.default_rng(0).normal(size=(3, 8)).astype(np.float32),
+        "tokens": np.random.default_rng(0).normal(size=(2, 3, 8)).astype(np.float32),
+        "places": np.random.default_rng(1).random((2, 3, 2), dtype=np.float32),
+        "views": np.array([[0, 0], [1, 0]]),
+        "usable": np.array([True, True, False]),
         "prior": matrix,
         "weights": matrix + 1,
         "graph": matrix + 2,
-        "places": matrix[:, :2] / 9,
+        "flip_index": np.array([1, 0, 2]),
         "skeleton": ((0, 1), (1, 2)),
         "names": ("nose", "œil", "tail"),
         "shots": 2,
@@ -126,10 +129,7 @@ def prompt(**changes) -> Prompt:
     return Prompt(**{**values, **changes})
 
 
-MIRROR = {"mirror_tokens": np.ones((3, 8), dtype=np.float32), "mirror_places": np.full((3, 2), 0.5, dtype=np.float32)}
-
-
-@pytest.mark.parametrize("changes", [{}, {"skeleton": None, "names": None}, {"skeleton": ()}, MIRROR])
+@pytest.mark.parametrize("changes", [{}, {"skeleton": None, "names": None}, {"skeleton": ()}, {"flip_index": None}])
 def test_a_prompt_survives_its_file(changes, tmp_path):
     before = prompt(**changes)
     before.save(tmp_path / "cow.prompt")
@@ -144,15 +144,31 @@ def test_a_prompt_survives_its_file(changes, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"mirror_tokens": MIRROR["mirror_tokens"]}, "mirror image is missing"),
-        ({**MIRROR, "mirror_tokens": np.ones((3, 7), dtype=np.float32)}, "its arrays are"),
-        ({"places": np.zeros((2, 2), dtype=np.float32)}, "its arrays are"),
+        ({"places": np.zeros((2, 2, 2), dtype=np.float32)}, "array 'places' is float32 of shape"),
+        ({"places": np.full((2, 3, 2), np.nan, dtype=np.float32)}, "not numbers"),
+        ({"tokens": np.zeros((2, 3, 8))}, "array 'tokens' is float64"),
+        ({"tokens": np.zeros((3, 8), dtype=np.float32)}, "made by an earlier version; make it again from the photos"),
+        ({"tokens": np.zeros((0, 3, 8), dtype=np.float32)}, "array 'tokens'"),
+        ({"usable": None}, "its arrays are"),
+        ({"views": np.array([[0, 0], [2, 0]])}, "none of the eight"),
+        ({"flip_index": np.array([1, 1, 2])}, "no exchange"),
+        ({"flip_index": np.array([1, 0, 3])}, "no exchange"),
+        ({"names": ("nose",)}, "1 names for 3"),
     ],
 )
 def test_a_prompt_whose_parts_do_not_fit(changes, message, tmp_path):
     prompt(**changes).save(tmp_path / "odd")
     with pytest.raises(AnnotationError, match=message):
         Prompt.load(tmp_path / "odd")
+
+
+@pytest.mark.parametrize(
+    ("symmetry", "message"), [([(0, 1), (1, 2)], "keypoint 1 in two pairs"), ([(0, 9)], "does not fit"), (5, "got 5")]
+)
+def test_a_symmetry_that_is_none(symmetry, message):
+    with pytest.raises(AnnotationError, match=message):
+        Support("a.jpg", [(1, 2)] * 3, symmetry=symmetry)
+    assert Support("a.jpg", [(1, 2)] * 3, symmetry=[(1, 0)]).symmetry == ((0, 1),)
 
 
 def test_what_is_no_prompt_is_refused(tmp_path):

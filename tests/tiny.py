@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from edgecape.model.network import Network
+from edgecape.matching.network import build_network
+from edgecape.matching.settings import MatchingSettings, VotingSettings
 from edgecape.model.settings import NetworkSettings
 
 import graphs
@@ -36,15 +37,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "independent-shots": {"shot_refinement": "independent"},
     "graphcape": {"graph": "fixed", "bias": "off", "decoder_positions": True, "aggregate_transposed": True},
     "official-padding": {"pad_keypoints_to": 40},
-    "ours": {
-        "centred": True,
-        "layout": True,
-        "consistency": True,
-        "mirror": True,
-        "looks": (1.0, 0.8),
-        "direct_match": True,
-    },
+    "ours": {"matching": MatchingSettings()},
 }
+NOTHING = MatchingSettings(centre=False, layout=False, direct_cosine=False, voting=VotingSettings(rounds=0))
 
 
 class Episode(NamedTuple):
@@ -63,9 +58,9 @@ def settings(**changes: Any) -> NetworkSettings:
     return NetworkSettings(**{**SIZES, **changes})
 
 
-def network(seed: int = 0, **changes: Any) -> Network:
-    """In eval mode, with random values in every parameter."""
-    found = Network(settings(**changes)).eval()
+def network(seed: int = 0, matching: MatchingSettings | None = None, **changes: Any) -> Any:
+    """In eval mode, with random values in every parameter; a MatchingNetwork if there are settings for one."""
+    found = build_network(settings(**changes), matching).eval()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in found.parameters():

@@ -15,10 +15,12 @@ from edgecape.data.dataset import Dataset
 from edgecape.data.features import FeatureStore
 from edgecape.data.objects import read_coco
 from edgecape.examples.lamps import EDGES, NAMES, draw_lamp
+from edgecape.matching.network import build_network
+from edgecape.matching.settings import MatchingSettings
 from edgecape.model.backbone import normalise_pixels
-from edgecape.model.network import Network
 from edgecape.model.settings import BackboneSettings, NetworkSettings
 from edgecape.predictor import EdgeCape
+from edgecape.runtime.torch_runtime import TorchRuntime
 from edgecape.training.initialise import start_from_matching
 from edgecape.training.sampler import EpisodeSettings
 from edgecape.training.settings import PHASES, PhaseSettings, TrainSettings
@@ -48,13 +50,11 @@ class ToyBackbone(nn.Module):
             for parameter in self.parameters():
                 parameter.copy_(torch.randn(parameter.shape, generator=generator) / 20)
 
-    def forward(self, pixels: Tensor, adapter: object = None) -> Tensor:
+    def forward(self, pixels: Tensor) -> Tensor:
         return torch.tanh(self.convolution(pixels))
 
-    begin = forward
-
-    def finish(self, begun: Tensor, adapter: object) -> Tensor:
-        return begun
+    def lower(self, pixels: Tensor, blocks: int = 0) -> Tensor:
+        return self(pixels)
 
 
 def tiny_dinov2(layers: int = 3) -> Dinov2Config:
@@ -140,21 +140,21 @@ def training(
         "batch": 4,
         "save_every": 4,
         "validation_episodes": 2,
-        "average": 0.9,
+        "ema": 0.9,
     }
     return TrainSettings(**{**values, **changes})
 
 
-def estimator(seed: int = 0, **changes: Any) -> EdgeCape:
+def estimator(seed: int = 0, matching: MatchingSettings | None = None, **changes: Any) -> EdgeCape:
     """An EdgeCape that matches features, disturbed in every part so that none is silent."""
     from dataclasses import replace
 
     torch.manual_seed(seed)
-    network, backbone = Network(replace(NETWORK, width=64, **changes)), ToyBackbone()
+    network, backbone = build_network(replace(NETWORK, width=64, **changes), matching), ToyBackbone()
     poses = [(75.0 + 5 * index, 20.0 - 10 * index, 10.0 * index) for index in range(8)]
     frames = [draw_lamp(pose, hue=20 * n, ground=220, seed=n)[0][::2, ::2][:112, :112] for n, pose in enumerate(poses)]
     with torch.no_grad():
         start_from_matching(network, backbone(normalise_pixels(torch.from_numpy(np.stack(frames)))))
         for parameter in network.parameters():
             parameter.add_(0.02 * torch.randn(parameter.shape))
-    return EdgeCape(network, backbone, "toy", device="cpu")  # type: ignore[arg-type]
+    return EdgeCape(TorchRuntime(network, backbone, "toy", device="cpu"))  # type: ignore[arg-type]

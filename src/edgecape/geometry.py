@@ -80,8 +80,8 @@ def is_affine(transform: Matrix) -> bool:
 
 
 class Pyramid:
-    """A photo and its halvings, each made when it is first needed, so that a 60-megapixel photo with many boxes does not
-    turn into noise and is not made smaller again for each of them."""
+    """A photo and its halvings, each made when first needed: so that a 60-megapixel photo does not turn into noise,
+    and is not made smaller again for each of its boxes."""
 
     def __init__(self, image: NDArray[np.uint8]):
         self._levels: list[tuple[NDArray[np.uint8], Matrix]] = [(image, np.eye(3))]

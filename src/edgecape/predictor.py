@@ -98,7 +98,7 @@ class EdgeCape:
         shots = [supports] if isinstance(supports, Support) else list(supports)
         told = _Definition.of(shots)
         seen = np.stack([shot.visible for shot in shots])
-        usable = seen.any(axis=0)
+        usable: NDArray[np.bool_] = np.logical_or.reduce(seen)
         if not usable.any():
             raise AnnotationError("no keypoint is visible in any support; mark at least one")
         rendered = [self._pictures(shot, told.names) for shot in shots]

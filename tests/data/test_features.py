@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from edgecape.data.crops import AugmentSettings, make_view
+from edgecape.data.crops import AugmentSettings, Crop, augmented_crop
 from edgecape.data.dataset import Dataset
-from edgecape.data.features import Crop, FeatureStore
+from edgecape.data.features import FeatureStore
 from edgecape.data.objects import read_coco
 from edgecape.errors import DataError
 from edgecape.model.backbone import normalise_pixels
@@ -27,7 +27,7 @@ def dataset(tmp_path: Path) -> Dataset:
 def crops(dataset: Dataset, number: int = 0, augment: AugmentSettings | None = None) -> list[Crop]:
     augment = augment or AugmentSettings()
     size = ToyBackbone().settings.image_size
-    return [Crop(i.image, make_view(i.box, size, augment, 0, i.index, number), augment) for i in dataset.instances]
+    return [augmented_crop(i.image, i.box, size, augment, 0, i.index, number) for i in dataset.instances]
 
 
 def test_a_cached_crop_is_computed_once_and_equals_a_fresh_one(dataset, tmp_path):
@@ -43,7 +43,7 @@ def test_features_are_those_of_the_backbone(dataset):
     crop = crops(dataset)[0]
     from edgecape.io.images import load_image
 
-    frame = crop.view.render(load_image(crop.image), store().size, crop.augment)
+    frame = crop.render(load_image(crop.photo), store().size)
     with torch.inference_mode():
         truth = ToyBackbone()(normalise_pixels(torch.from_numpy(frame)[None]))
     torch.testing.assert_close(store().get([crop]), truth, atol=1e-3, rtol=1e-3)  # rounded to float16
@@ -65,7 +65,7 @@ def test_whatever_the_values_depend_on_makes_another_entry(dataset, tmp_path, ch
         after = crops(dataset, augment=AugmentSettings(strong_probability=1.0, colour=0.1))
     elif change == "photo":
         for crop in before:
-            crop.image.write_bytes(crop.image.read_bytes() + b"more")
+            crop.photo.write_bytes(crop.photo.read_bytes() + b"more")
     else:
         cache = FeatureStore(ToyBackbone(), "another", tmp_path / "cache")  # type: ignore[arg-type]
     computed = cache.computed
@@ -81,10 +81,10 @@ def test_photos_that_moved_are_found_again(dataset, tmp_path):
     elsewhere.mkdir()
     moved = []
     for crop in before:
-        copy = elsewhere / crop.image.name
-        copy.write_bytes(crop.image.read_bytes())
+        copy = elsewhere / crop.photo.name
+        copy.write_bytes(crop.photo.read_bytes())
         os.utime(copy, ns=(1, 1))
-        moved.append(replace(crop, image=copy))
+        moved.append(replace(crop, photo=copy))
     fresh = store(tmp_path / "cache")
     assert torch.equal(fresh.get(moved), truth) and fresh.computed == 0
 
@@ -151,7 +151,7 @@ def test_fill_reports_every_crop(dataset, tmp_path):
 
 
 def test_a_missing_photo_is_named(tmp_path):
-    crop = Crop(tmp_path / "gone.png", make_view((0, 0, 9, 9), (112, 112), AugmentSettings(), 0, 0, 0))
+    crop = augmented_crop(tmp_path / "gone.png", (0, 0, 9, 9), (112, 112), AugmentSettings(), 0, 0, 0)
     with pytest.raises(DataError, match="gone.png"):
         store(tmp_path / "cache").get([crop])
 

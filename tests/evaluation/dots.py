@@ -40,14 +40,12 @@ class ColourBackbone(nn.Module):
         self.model = SimpleNamespace(channels=[3], out_indices=(1,))
         self.frames = 0
 
-    def forward(self, pixels: Tensor, adapter: object = None) -> Tensor:
+    def forward(self, pixels: Tensor) -> Tensor:
         self.frames += len(pixels)
         return F.avg_pool2d(pixels, 4)
 
-    begin = forward
-
-    def finish(self, begun: Tensor, adapter: object) -> Tensor:
-        return begun
+    def lower(self, pixels: Tensor, blocks: int = 0) -> Tensor:
+        return self(pixels)
 
 
 def store(folder: Path | None = None) -> FeatureStore:

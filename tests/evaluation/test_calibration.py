@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from edgecape.calibration import FEATURES, fit
-from edgecape.evaluation.calibration import observe, reliability
+from edgecape.evaluation.calibration import collect, fit, reliability
 from edgecape.evaluation.episodes import protocol_episodes
+from edgecape.matching.scores import FEATURES
 
 from toy import estimator, lamps, store
 
@@ -15,7 +15,7 @@ from toy import estimator, lamps, store
 def test_observing_counts_every_visible_keypoint(tmp_path: Path):
     dataset = lamps(tmp_path, 6)
     episodes, _ = protocol_episodes(dataset, shots=1, episodes=3)
-    found = observe(estimator().network, dataset, episodes, store())
+    found = collect(estimator().torch_runtime.network, dataset, episodes, store())
     pairs = sum(len(episode.queries) for episode in episodes)
     assert found.features.shape == (7 * pairs, len(FEATURES)) and found.right.shape == (7 * pairs,)
     assert 0 < found.right.float().mean() < 1

@@ -1,20 +1,49 @@
+"""Costs are those of what `predict` runs."""
+
 from __future__ import annotations
 
 import pytest
 
 from edgecape.cli.main import main
 from edgecape.evaluation.cost import count_costs
+from edgecape.matching.network import build_network
+from edgecape.model.backbone import Backbone
+from edgecape.model.network import Network
+from edgecape.model.settings import NetworkSettings
+from edgecape.training.settings import recipe
+from edgecape.weights.backbones import backbone_config
+
+
+def costs(network: Network) -> dict[str, tuple[int, int, int]]:
+    settings = network.settings.backbone
+    parts = count_costs(network, Backbone(backbone_config(settings.name), settings))
+    return {part.name: part[1:] for part in parts}
 
 
 def test_the_reference_s_sizes():
-    parts = {part.name: part for part in count_costs()}
-    assert parts["backbone"].parameters / 1e6 == pytest.approx(22.06, abs=0.5)  # the position grid is resampled
-    head = sum(part.parameters for name, part in parts.items() if name != "backbone")
+    parts = costs(Network(NetworkSettings()))
+    backbone = parts.pop("backbone")
+    assert backbone[0] / 1e6 == pytest.approx(22.06, abs=0.5)  # the position grid is resampled
+    assert backbone[1] == backbone[2] and backbone[1] / 1e9 == pytest.approx(11.5, abs=1.5)
     dead = 2 * (256 * 256 + 256) + 9  # projections that official checkpoints store and never use
-    assert (head + dead) / 1e6 == pytest.approx(15.56, abs=0.01)
-    assert parts["pose-graph predictor"].parameters / 1e6 == pytest.approx(8.2, abs=0.15)
-    assert all(part.flops > 0 for part in parts.values())
-    assert parts["backbone"].flops / 1e9 == pytest.approx(11.5, abs=1.5)
+    assert (sum(part[0] for part in parts.values()) + dead) / 1e6 == pytest.approx(15.56, abs=0.01)
+    assert parts["pose-graph predictor"][0] / 1e6 == pytest.approx(8.2, abs=0.15)
+    assert parts["pose-graph predictor"][1] == 0 and parts["pose-graph predictor"][2] > 0
+    assert all(parts[name][1] > 0 and parts[name][2] == 0 for name in ("encoder", "proposals", "graph decoder"))
+
+
+def test_our_views_are_counted():
+    """A query passes the backbone twice and the encoder four times, a support the backbone twelve times."""
+    settings = recipe("small")
+    ours, plain = costs(build_network(settings.network, settings.matching)), costs(Network(settings.network))
+    assert ours["backbone"][1:] == (2 * plain["backbone"][1], 12 * plain["backbone"][1])
+    assert ours["encoder"][1] == 4 * plain["encoder"][1] and ours["graph decoder"][1] == plain["graph decoder"][1]
+
+
+def test_a_part_that_is_new_is_counted_too():
+    network = Network(NetworkSettings(graph="fixed", bias="off"))
+    network.wings = build_network(NetworkSettings(graph="fixed"), None).image_proj  # type: ignore[assignment]
+    assert costs(network)["wings"][0] > 0
 
 
 def test_the_command_prints_them(capsys):

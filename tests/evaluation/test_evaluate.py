@@ -12,14 +12,16 @@ import pytest
 import torch
 from torch import Tensor
 
+from edgecape.data.crops import plain_crop
 from edgecape.errors import WeightsError
 from edgecape.evaluation.episodes import Episode, pairs, protocol_episodes
-from edgecape.evaluation.evaluate import Task, distances, evaluate, plain_crop, processes
+from edgecape.evaluation.evaluate import Task, distances, evaluate, processes
 from edgecape.evaluation.methods import copy_support, nearest_feature
+from edgecape.matching.views import MIRRORED, UPRIGHT, Picture, view_of
 
 from dots import dots, store
 
-METHODS = {"copy": copy_support, "match": nearest_feature(centred=False)}
+METHODS = {"copy": copy_support, "match": nearest_feature(centre=False)}
 
 
 def constant(x: float, y: float):
@@ -82,8 +84,8 @@ def test_predictions_are_mapped_back_as_the_protocol_says(tmp_path: Path) -> Non
 def test_the_truth_is_at_distance_zero(tmp_path: Path) -> None:
     data = dots(tmp_path, (6,))
     query = data.instances[3]
-    crop = plain_crop(query, (64, 64))
-    shown = crop.view.coordinates(query.keypoints, (64, 64))
+    crop = plain_crop(query.image, query.box, (64, 64))
+    shown = crop.coordinates(query.keypoints, (64, 64))
     truth = torch.from_numpy(shown)
     result = evaluate(data, [Episode((0,), (3,))], {"truth": lambda task: truth[None]}, store())["truth"]
     assert np.nanmax(result.distance) < 1e-6
@@ -98,31 +100,53 @@ def test_methods_get_what_they_are_promised(tmp_path: Path) -> None:
         return copy_support(task)
 
     evaluate(data, [Episode((7, 9), (8, 10, 11))], {"spy": spy}, store())
-    features, coordinates, visible, prior, query, look, in_a_mirror, order = seen[0]
-    assert order is None  # nobody said which keypoints are left and right
+    task = seen[0]
+    features, coordinates, query = task.features, task.coordinates, task.query
+    assert task.flip_index is None  # nobody said which keypoints are left and right
     paired = replace(data, categories=tuple(replace(one, symmetry=((0, 3),)) for one in data.categories))
     evaluate(paired, [Episode((7,), (8,))], {"spy": spy}, store())
-    assert seen[1].order.tolist() == [3, 1, 2, 0]
+    assert seen[1].flip_index.tolist() == [3, 1, 2, 0]
     assert (features.shape, query.shape, features.dtype) == ((2, 3, 16, 16), (3, 3, 16, 16), torch.float32)
     assert coordinates.shape == (2, 4, 2)
-    assert visible.tolist() == (data.instances[7].visible & data.instances[9].visible).tolist()
-    assert prior.tolist() == [[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 0]]
-    expected = store().get([plain_crop(data.instances[index], (64, 64)) for index in (8, 10, 11)])
-    assert torch.equal(query, expected)
-    plain, mirrored = look((1.0,), False), look((1.0,), True)
-    assert torch.equal(plain.features[0], features) and torch.equal(plain.coordinates[0], coordinates)
-    np.testing.assert_allclose(mirrored.coordinates[0, ..., 0], 63 / 64 - coordinates[..., 0], atol=1e-6)
-    assert torch.equal(mirrored.coordinates[0, ..., 1], coordinates[..., 1])
-    assert not torch.equal(mirrored.features, plain.features)
-    assert look((1.0,), True) is mirrored  # computed once for all methods of an episode
-    flipped = in_a_mirror()
-    assert flipped.shape == query.shape and not torch.equal(flipped, query) and in_a_mirror() is flipped
-    on_its_side = look((1.0,), True, 1)  # first the mirror, then the turn
-    x, y = mirrored.coordinates[0].unbind(-1)
-    np.testing.assert_allclose(on_its_side.coordinates[0], torch.stack((y, 63 / 64 - x), dim=-1), atol=1e-6)
-    closer = look((1.0, 0.5), False)  # supports one after the other, each at both sizes
-    assert torch.equal(closer.features[0, ::2], features)
-    np.testing.assert_allclose(closer.coordinates[0, 1::2] - 0.5, 2 * (coordinates - 0.5), atol=1e-6)
+    assert task.visible.tolist() == (data.instances[7].visible & data.instances[9].visible).tolist()
+    assert task.prior.tolist() == [[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 0]]
+    chosen = [data.instances[index] for index in (8, 10, 11)]
+    assert torch.equal(query, store().get([plain_crop(one.image, one.box, (64, 64)) for one in chosen]))
+
+
+def test_pictures_of_supports_and_queries_are_computed_once_and_lie_as_they_should(tmp_path: Path) -> None:
+    data, features = dots(tmp_path, (7,)), store()
+    wanted = (Picture(), Picture(MIRRORED), Picture(view_of(True, 1)), Picture(UPRIGHT, 0.5))
+    seen = []
+
+    def spy(task: Task) -> Tensor:
+        seen.append((task.shots(wanted), task.queries((UPRIGHT, MIRRORED))))
+        return copy_support(task)
+
+    evaluate(data, [Episode((0, 1), (2, 3)), Episode((1, 0), (3, 2))], {"spy": spy, "again": spy}, features)
+    assert features.computed == 2 * len(wanted) + 2 * 2
+    shots, queries = seen[0]
+    assert shots.features.shape == (1, 4, 2, 3, 16, 16) and queries.shape == (2, 2, 3, 16, 16)
+    plain, mirrored, on_its_side, closer = shots.coordinates[0]
+    x, y = plain.unbind(-1)
+    edge = 63 / 64
+    np.testing.assert_allclose(mirrored, torch.stack((edge - x, y), dim=-1), atol=1e-6)
+    np.testing.assert_allclose(on_its_side, torch.stack((edge - y, edge - x), dim=-1), atol=1e-6)
+    np.testing.assert_allclose(closer - 0.5, 2 * (plain - 0.5), atol=1e-6)
+    # this backbone averages patches, so its features turn with the frame
+    torch.testing.assert_close(shots.features[0, 1], shots.features[0, 0].flip(-1))
+    torch.testing.assert_close(queries[:, 1], queries[:, 0].flip(-1))
+
+
+def test_features_are_let_go_when_they_get_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = dots(tmp_path, (8,))
+    episodes, _ = protocol_episodes(data, 1, episodes=4, queries=3)
+    whole = evaluate(data, episodes, METHODS, store())
+    monkeypatch.setattr("edgecape.evaluation.evaluate.MEMORY", 3 * 2 * 3 * 16 * 16)
+    few = store()
+    for name, result in evaluate(data, episodes, METHODS, few).items():
+        np.testing.assert_array_equal(result.distance, whole[name].distance)
+    assert few.computed > 8
 
 
 def test_cached_features_give_the_same_result(tmp_path: Path) -> None:

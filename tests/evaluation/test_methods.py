@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from edgecape.errors import SettingsError
 from edgecape.evaluation.evaluate import Task
 from edgecape.evaluation.methods import (
-    Runner,
+    ModelMethod,
     baselines,
     copy_support,
+    final,
     layer_channels,
     nearest_feature,
     proposals,
-    refined,
+    told,
     variants,
     whitened_matching,
-    with_graph,
 )
-from edgecape.model.aspects import Shots
+from edgecape.matching.network import MatchingNetwork
+from edgecape.matching.settings import MatchingSettings, ViewSettings
 from edgecape.model.network import Network
 from edgecape.model.proposals import cell_centres
 from edgecape.training.initialise import start_from_matching
 
+import pictures
 import tiny
 
 
@@ -34,13 +36,8 @@ def task(shots: int = 2, queries: int = 3, K: int = 6, channels: int = 16, grid:
     one = tiny.episode(K, shots, grid=(grid, grid))
     query = torch.randn(queries, channels, grid, grid, generator=generator)
     visible = torch.tensor([True] * (K - 1) + [False])
-    return Task(
-        torch.randn(shots, channels, grid, grid, generator=generator),
-        one.coordinates[0],
-        visible,
-        one.prior[0],
-        query,
-    )
+    features = torch.randn(shots, channels, grid, grid, generator=generator)
+    return pictures.task(features, one.coordinates[0], visible, one.prior[0], query)
 
 
 def forward(network: Network, task: Task):
@@ -58,44 +55,38 @@ def test_network_is_the_direct_forward_of_each_pair(graph: str, shots: int) -> N
     inputs = task(shots)
     with torch.inference_mode():
         direct = forward(network, inputs)
-        final = refined(Runner(network))(inputs)
-        first = proposals(Runner(network))(inputs)
-    usable = inputs[2]
-    torch.testing.assert_close(final[:, usable], torch.cat([out.coordinates[-1] for out in direct])[:, usable])
+        last = final(ModelMethod(network))(inputs)
+        first = proposals(ModelMethod(network))(inputs)
+    usable = inputs.visible
+    torch.testing.assert_close(last[:, usable], torch.cat([out.coordinates[-1] for out in direct])[:, usable])
     torch.testing.assert_close(first[:, usable], torch.cat([out.proposals.peak for out in direct])[:, usable])
-    assert (final - first).abs().max() > 1e-3
+    assert (last - first).abs().max() > 1e-3
 
 
 def test_network_runs_without_dropout() -> None:
     network = tiny.network(dropout=0.5).train()
-    localise = refined(Runner(network))
+    localise = final(ModelMethod(network))
     inputs = task()
     with torch.inference_mode():
         torch.testing.assert_close(localise(inputs), localise(inputs), rtol=0, atol=0)
 
 
-def test_less_graph_is_the_same_weights_with_another_graph() -> None:
-    network = tiny.network(graph="predicted", bias="markov")
-    whole_task = task(1)
-    features, coordinates, visible, prior, query = whole_task[:5]
-    shown = visible[None, None]
-    with torch.inference_mode():
-        fixed = with_graph(network, "fixed").encode_support(features[None], shown, prior[None], coordinates[None])
-        whole = network.encode_support(features[None], shown, prior[None], coordinates[None])
-        torch.testing.assert_close(fixed.tokens, whole.tokens)
-        torch.testing.assert_close(fixed.graph.weights, whole.graph.prior)
-        # a zero graph through the layers for neighbours is the network that has none
-        nothing = network.localise(
-            query, whole._replace(graph=type(whole.graph)(*(0 * m for m in whole.graph))).expand(3)
-        )
-        none = refined(Runner(with_graph(network, "none")))(whole_task)
-    torch.testing.assert_close(none[:, visible], nothing.coordinates[-1][:, visible])
-    assert with_graph(network, "fixed").mask_token.data_ptr() == network.mask_token.data_ptr()  # nothing is copied
+def test_less_graph_is_what_a_network_that_has_less_would_compute() -> None:
+    """The same weights in a network with a fixed graph, and in one that has none."""
+    network, inputs = tiny.network(graph="predicted", bias="markov"), task(1)
+    for graph in ("none", "fixed"):
+        less = Network(replace(network.settings, graph=graph)).eval()
+        less.load_state_dict({name: network.state_dict()[name] for name in less.state_dict()})
+        with torch.inference_mode():
+            expected = torch.cat([output.coordinates[-1] for output in forward(less, inputs)])
+            found = final(ModelMethod(network), graph)(inputs)
+        torch.testing.assert_close(found[:, inputs.visible], expected[:, inputs.visible])
 
 
-def test_more_graph_than_trained_is_refused() -> None:
-    with pytest.raises(SettingsError, match="trained with graph 'fixed' cannot be run with 'predicted'"):
-        with_graph(tiny.network(graph="fixed"), "predicted")
+def test_told_less_of_a_graph() -> None:
+    known = tiny.network()(*tiny.episode(5, seed=1)).graph
+    assert told("predicted", known) is known
+    assert torch.equal(told("fixed", known).weights, known.prior) and not told("none", known).normalised.any()
 
 
 @pytest.mark.parametrize(
@@ -111,32 +102,28 @@ def test_variants(graph: str, names: list[str]) -> None:
     inputs = task()
     with torch.inference_mode():
         last = list(methods.values())[-1](inputs)
-        torch.testing.assert_close(last, refined(Runner(network))(inputs), rtol=0, atol=0)
+        torch.testing.assert_close(last, final(ModelMethod(network))(inputs), rtol=0, atol=0)
         found = [method(inputs)[:, :5] for method in methods.values()]
     assert all(not torch.equal(a, b) for i, a in enumerate(found) for b in found[:i])
 
 
 def test_names_may_be_kept_from_a_network_that_makes_use_of_them() -> None:
-    network = tiny.network(graph="fixed", consistency=True, mirror=True)
+    network = tiny.network(matching=MatchingSettings(views=ViewSettings(mirror=True)), graph="fixed")
     methods = variants(network)
     assert list(methods)[1] == "model, not told left and right"
     unnamed = task(shots=1)
-    flipped = unnamed.coordinates * torch.tensor([-1.0, 1.0]) + torch.tensor([1.0, 0.0])
-    plain = Shots(unnamed.features[None], unnamed.coordinates[None])
-    mirrored = Shots(plain.features.flip(-1), flipped[None])
-    unnamed = unnamed._replace(looks=lambda sizes, mirror, turn: mirrored if mirror else plain)
-    named = unnamed._replace(order=torch.tensor([1, 0, 2, 3, 4, 5]))
+    named = unnamed._replace(flip_index=torch.tensor([1, 0, 2, 3, 4, 5]))
     with torch.inference_mode():
-        secret, told = (methods[name](named) for name in ("model, not told left and right", "model, graph fixed"))
-        torch.testing.assert_close(secret, methods["model, graph fixed"](unnamed), rtol=0, atol=0)
-    assert not torch.equal(secret[:, :5], told[:, :5])
+        secret, aware = (methods[name](named) for name in ("model, not told left and right", "model, graph fixed"))
+        torch.testing.assert_close(secret, variants(network)["model, graph fixed"](unnamed), rtol=0, atol=0)
+    assert not torch.equal(secret[:, :5], aware[:, :5])
 
 
 def test_copying_is_the_mean_of_the_supports() -> None:
     inputs = task(shots=3, queries=4)
     found = copy_support(inputs)
     assert found.shape == (4, 6, 2)
-    torch.testing.assert_close(found[2], inputs[1].mean(0))
+    torch.testing.assert_close(found[2], inputs.coordinates.mean(0))
 
 
 def test_matching_finds_a_shifted_pattern_and_ignores_common_features() -> None:
@@ -144,21 +131,23 @@ def test_matching_finds_a_shifted_pattern_and_ignores_common_features() -> None:
     pattern = torch.randn(1, 32, 8, 8, generator=generator)
     shifted = pattern.roll((2, 1), dims=(2, 3))  # two cells down, one to the right
     coordinates = (torch.tensor([[[1, 2], [4, 3], [5, 5]]]) + 0.5) / 8
-    inputs = Task(pattern, coordinates, torch.ones(3, dtype=torch.bool), torch.zeros(3, 3), shifted)
+    known = (coordinates, torch.ones(3, dtype=torch.bool), torch.zeros(3, 3))
+    inputs = pictures.task(pattern, *known, shifted)
     expected = coordinates + torch.tensor([1, 2]) / 8
-    for centred in (False, True):
-        torch.testing.assert_close(nearest_feature(centred=centred)(inputs), expected, atol=0.03, rtol=0)
+    for centre in (False, True):
+        torch.testing.assert_close(nearest_feature(centre=centre)(inputs), expected, atol=0.03, rtol=0)
     # what all cells of an image share tells nothing: centring removes it, without centring it drowns the rest
     common = 50 * torch.randn(2, 32, 1, 1, generator=generator)
-    disturbed = inputs._replace(features=pattern + common[:1], query=shifted + common[1:])
+    disturbed = pictures.task(pattern + common[:1], *known, shifted + common[1:])
     torch.testing.assert_close(nearest_feature()(disturbed), nearest_feature()(inputs), atol=1e-4, rtol=0)
-    assert (nearest_feature(centred=False)(disturbed) - expected).abs().max() > 0.1
+    assert (nearest_feature(centre=False)(disturbed) - expected).abs().max() > 0.1
 
 
 def test_matching_with_one_layer_uses_its_channels_only() -> None:
     inputs = task()
     part = nearest_feature(slice(4, 10))(inputs)
-    cut = inputs._replace(features=inputs.features[:, 4:10], query=inputs.query[:, 4:10])
+    known = (inputs.coordinates, inputs.visible, inputs.prior)
+    cut = pictures.task(inputs.features[:, 4:10], *known, inputs.query[:, 4:10])
     alone = nearest_feature()(cut)
     torch.testing.assert_close(part, alone)
 
@@ -173,11 +162,11 @@ def test_layers_of_a_backbone() -> None:
 # --- matching with the network's projections -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("centred", [False, True])
-def test_whitened_matching_compares_what_enters_the_encoder(centred: bool) -> None:
-    network = tiny.network(centred=centred, layout=True, direct_match=True)
+@pytest.mark.parametrize("centre", [False, True])
+def test_whitened_matching_compares_what_enters_the_encoder(centre: bool) -> None:
+    network = tiny.network(matching=replace(tiny.NOTHING, centre=centre, layout=True, direct_cosine=True))
     inputs = task(shots=3)
-    visible = inputs[2]
+    visible = inputs.visible
     with torch.inference_mode():
         found = whitened_matching(network)(inputs)
         # the same network with a silent layout, everything after the encoder's entrance out of the way
@@ -187,19 +176,18 @@ def test_whitened_matching_compares_what_enters_the_encoder(centred: bool) -> No
         generator = network.proposal_generator
         generator.support_proj.weight.zero_()
         generator.support_proj.bias.zero_()
-        assert generator.direct is not None
-        generator.direct.fill_(20.0)
-        expected = proposals(Runner(network))(inputs)
+        network.direct.fill_(20.0)
+        expected = proposals(ModelMethod(network))(inputs)
     torch.testing.assert_close(found[:, visible], expected[:, visible])
 
 
 def test_whitened_matching_finds_each_keypoint_on_its_own_photo() -> None:
     torch.manual_seed(0)
-    network = Network(tiny.settings(width=64, centred=True, layout=True, direct_match=True)).eval()
+    network = MatchingNetwork(tiny.settings(width=64), MatchingSettings()).eval()
     photos = torch.randn(6, 16, 8, 8)
     start_from_matching(network, photos)
     places = cell_centres(8, 8)[[9, 21, 34, 54]][None]
-    inputs = Task(photos[:1], places, torch.ones(4, dtype=torch.bool), torch.zeros(4, 4), photos[:1])
+    inputs = pictures.task(photos[:1], places, torch.ones(4, dtype=torch.bool), torch.zeros(4, 4), photos[:1])
     with torch.inference_mode():
         found = whitened_matching(network)(inputs)
     torch.testing.assert_close(found, places, atol=0.06, rtol=0)  # half a cell

@@ -15,7 +15,7 @@ from PIL import Image
 from edgecape.errors import SettingsError
 from edgecape.evaluation.episodes import protocol_episodes
 from edgecape.evaluation.evaluate import evaluate
-from edgecape.evaluation.methods import Runner, proposals, refined
+from edgecape.evaluation.methods import ModelMethod, final, proposals
 from edgecape.evaluation.results import Result
 from edgecape.experiments.robustness import (
     AS_GIVEN,
@@ -122,11 +122,11 @@ def test_variants_are_the_network_with_another_prior(measured) -> None:
     data, network, episodes, store, results, _ = measured
 
     def fully_connected(task):
-        return refined(Runner(network))(task._replace(prior=graphs.fully_connected(len(task.prior))))
+        return final(ModelMethod(network))(task._replace(prior=graphs.fully_connected(len(task.prior))))
 
     direct = {
-        AS_GIVEN: refined(Runner(network)),
-        PROPOSALS: proposals(Runner(network)),
+        AS_GIVEN: final(ModelMethod(network)),
+        PROPOSALS: proposals(ModelMethod(network)),
         FULL: fully_connected,
     }
     for name, expected in evaluate(data, episodes, direct, store).items():

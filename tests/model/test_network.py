@@ -269,7 +269,9 @@ def test_one_support_serves_many_queries(changes):
     episode, others = tiny.episode(6, shots=2, seed=1), tiny.episode(6, batch=3, seed=2)
     with torch.no_grad():
         encoded = network.encode_support(episode.support, episode.visible, episode.prior, episode.coordinates)
-        together = network.localise(others.query, encoded.expand(3))
+        together = network.decode(
+            network.match(network.query_cells(others.query), encoded.expand(3)), encoded.expand(3)
+        )
         for number, query in enumerate(others.query):
             assert_same(network(query[None], *episode[1:]), samples(together, slice(number, number + 1)))
 
@@ -278,44 +280,11 @@ def test_one_support_serves_many_queries(changes):
 def test_maps_and_coordinates_say_the_same(changes):
     episode = tiny.episode(6, shots=2, seed=1)
     maps = golden.gaussian_maps(episode.coordinates, (224, 224), 3.5)
-    if changes.get("layout"):
+    if "matching" in changes:
         with pytest.raises(ValueError, match="needs keypoint coordinates"):
             run(changes, episode._replace(coordinates=None, maps=maps))
     else:
         assert_same(run(changes, episode), run(changes, episode._replace(coordinates=None, maps=maps)))
-
-
-def test_centred_features_do_not_depend_on_what_a_whole_image_has_in_common():
-    episode = tiny.episode(6, shots=2, seed=1)
-    shifted = episode._replace(
-        query=episode.query + 3, support=episode.support - torch.tensor([1.0, -2.0])[:, None, None, None]
-    )
-    changes = {"centred": True}
-    assert_same(run(changes, episode), run(changes, shifted), tolerance=1e-4)
-
-
-def test_the_layout_tells_apart_keypoints_that_look_alike():
-    """On a support without any texture tokens differ by their place only."""
-    episode = tiny.episode(6, seed=1, hide=0.0)
-    plain = episode._replace(support=torch.ones_like(episode.support))
-    same, different = (run({"layout": layout}, plain).proposals.similarity for layout in (False, True))
-    torch.testing.assert_close(same[:, :1].expand_as(same), same, atol=1e-4, rtol=0)
-    assert (different[:, 1:] - different[:, :1]).abs().amax(dim=(2, 3)).min() > 1e-3
-
-
-def test_the_direct_match_adds_the_cosine_of_what_enters_the_encoder():
-    """Its weight is what the similarity grows by where keypoint and cell have the same feature."""
-    episode = tiny.episode(4, seed=1, hide=0.0)
-    network = tiny.network(direct_match=True, graph="fixed", bias="off")
-    with torch.no_grad():
-        network.image_proj.weight.copy_(network.keypoint_proj.weight[..., None, None])
-        network.image_proj.bias.copy_(network.keypoint_proj.bias)  # type: ignore[union-attr, arg-type]
-        plain = episode._replace(support=torch.ones_like(episode.support), query=torch.ones_like(episode.query))
-        found = []
-        for weight in (0.0, 7.0):
-            network.proposal_generator.direct.fill_(weight)  # type: ignore[union-attr]
-            found.append(network(*plain).proposals.similarity)
-    torch.testing.assert_close(found[1] - found[0], torch.full_like(found[0], 7.0), atol=1e-4, rtol=0)
 
 
 def test_visibility_may_be_given_for_all_shots():

@@ -17,14 +17,14 @@ from torch import Tensor
 from edgecape.errors import EdgeCapeError, SettingsError
 from edgecape.evaluation.episodes import protocol_episodes
 from edgecape.evaluation.evaluate import evaluate
-from edgecape.evaluation.methods import Runner, refined
+from edgecape.evaluation.methods import ModelMethod, final
 from edgecape.model.network import Network
 from edgecape.training.loop import Objective, PhaseTrainer, adopt, enter_phase, first_network, train
 from edgecape.training.sampler import EpisodeSettings
 from edgecape.training.settings import PHASES, RECIPES, PhaseSettings, recipe
 from edgecape.weights.store import load_model
 
-from toy import NETWORK, lamps, store, training
+from toy import NETWORK, ToyBackbone, lamps, store, training
 
 RUN = Path(__file__).parent / "toy_run.py"
 
@@ -66,9 +66,9 @@ def test_a_run_leaves_everything(finished: Path):
 def test_saved_models_load_and_have_their_phase_s_parts(finished: Path):
     for name, phase in PHASES.items():
         stored = load_model(finished / name)
-        assert (stored.settings.graph, stored.settings.bias) == (phase.graph, phase.bias)
-        Network(stored.settings).load_state_dict(stored.head)
-        assert stored.facts["trained"]["phase"] == name
+        settings = stored.network().settings
+        assert (settings.graph, settings.bias) == (phase.graph, phase.bias)
+        assert stored.config.training["phase"] == name and stored.config.backbone_fingerprint == "toy"
 
 
 def test_running_again_changes_nothing(finished: Path, photos: Path, data):
@@ -137,23 +137,19 @@ def test_an_overfitted_network_is_right(photos: Path, data, tmp_path: Path):
         steps_per_epoch=350, views=1, augment=replace(EpisodeSettings().augment, scale=0.0, rotation=0.0)
     )
     wide = replace(NETWORK, width=64, heads=4, ffn=96, encoder_layers=2)
-    settings = training(phases=(phase,), network=wide, episodes=episodes, batch=8, average=0.0, save_every=1000)
+    settings = training(phases=(phase,), network=wide, episodes=episodes, batch=8, ema=0.0, save_every=1000)
     network = train(settings, few, store(photos / "cache"), tmp_path / "run")
     drawn, _ = protocol_episodes(few, shots=1, episodes=5)
-    result = evaluate(few, drawn, {"refined": refined(Runner(network))}, store(photos / "cache"))["refined"]
+    result = evaluate(few, drawn, {"refined": final(ModelMethod(network))}, store(photos / "cache"))["refined"]
     assert result.metrics()["PCK@0.1"] > 0.99
 
 
 # --- phases ------------------------------------------------------------------------------------------------------
 
 
-def finish(begun: Tensor, adapter: object) -> Tensor:
-    return begun
-
-
 def test_frozen_modules_are_frozen_and_in_eval_mode():
     network = Network(replace(NETWORK, dropout=0.1))
-    Objective(network, PHASES["bias"], finish).train()
+    Objective(network, PHASES["bias"], ToyBackbone()).train()
     for name, module in network.named_children():
         frozen = name in ("pose_graph", "image_proj", "keypoint_proj")
         assert module.training != frozen, name
@@ -162,9 +158,9 @@ def test_frozen_modules_are_frozen_and_in_eval_mode():
 
 def test_freezing_what_is_not_there():
     fixed = Network(replace(NETWORK, graph="fixed"))
-    assert len(Objective(fixed, replace(PHASES["bias"], graph="fixed", graph_loss="off"), finish).frozen) == 2
+    assert len(Objective(fixed, replace(PHASES["bias"], graph="fixed", graph_loss="off"), ToyBackbone()).frozen) == 2
     with pytest.raises(SettingsError, match="wings"):
-        Objective(fixed, replace(PHASES["base"], freeze=("wings.",)), finish)
+        Objective(fixed, replace(PHASES["base"], freeze=("wings.",)), ToyBackbone())
 
 
 def test_a_phase_adds_parts_and_keeps_the_rest():
@@ -209,7 +205,7 @@ def test_members_begin_at_the_same_start_and_are_averaged(data, photos, tmp_path
         return train(settings, data, store(photos / "cache"), tmp_path / folder).state_dict()
 
     first, second = trained("first", phase), trained("second", idle, phase)
-    both = trained("both", replace(phase, members=2))
+    both = trained("both", replace(phase, soup=2))
     assert any(not torch.equal(first[name], second[name]) for name in first)
     for name, value in both.items():
         torch.testing.assert_close(value, (first[name] + second[name]) / 2, rtol=1e-3, atol=1e-6)
@@ -217,7 +213,7 @@ def test_members_begin_at_the_same_start_and_are_averaged(data, photos, tmp_path
 
 @pytest.mark.parametrize("lost", [3, 4, 6])  # in the first member, at the start of the second, in the second
 def test_a_run_that_breaks_off_among_members_goes_on(data, photos, tmp_path, monkeypatch, lost):
-    phase = replace(PHASES["base"], epochs=1, learning_rate=1e-3, warmup=0, members=2)
+    phase = replace(PHASES["base"], epochs=1, learning_rate=1e-3, warmup=0, soup=2)
     settings = training(4, phases=(phase,), initialisation="matching", save_every=1)
     whole = train(settings, data, store(photos / "cache"), tmp_path / "whole").state_dict()
     plain = PhaseTrainer._step
@@ -267,7 +263,7 @@ def test_the_paper_s_recipe_is_the_paper_s():
     assert [phase.epochs for phase in settings.phases] == [100, 100, 100]
     assert all(phase.learning_rate == 1e-5 and phase.warmup == 1000 for phase in settings.phases)
     assert settings.batch == 16 and settings.optimiser == "adam"
-    assert settings.phases[1].hidden_share == 0.5 and settings.phases[1].graph_loss_weight == 1.0
+    assert settings.phases[1].mask_ratio == 0.5 and settings.phases[1].graph_loss_weight == 1.0
     assert settings.phases[2].freeze == ("pose_graph.", "image_proj.", "keypoint_proj.")
 
 
@@ -278,7 +274,7 @@ def test_the_paper_s_recipe_is_the_paper_s():
         ({"phases": ()}, "no phase"),
         ({"phases": (replace(PHASES["base"], graph_loss="masked"),)}, "supervises"),
         ({"phases": (replace(PHASES["base"], epochs=0),)}, "epoch"),
-        ({"phases": (replace(PHASES["base"], members=0),)}, "member"),
+        ({"phases": (replace(PHASES["base"], soup=0),)}, "a soup"),
         ({"phases": (replace(PHASES["base"], match_only=True),)}, "heatmap_loss_weight"),
         ({"phases": (replace(PHASES["base"], heatmap_sharpness=0.0),)}, "heatmap_sharpness"),
         ({"phases": (PHASES["graph"], PHASES["base"])}, "drops the graph"),

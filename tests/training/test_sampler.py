@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from edgecape.data.crops import PLAIN, AugmentSettings
+from edgecape.data.crops import PLAIN, AugmentSettings, plain_crop
 from edgecape.data.dataset import Dataset
 from edgecape.errors import DataError
-from edgecape.evaluation.evaluate import plain_crop
 from edgecape.geometry import apply, inverse
-from edgecape.model.consistency import faces_away
+from edgecape.matching.alignment import is_mirrored
+from edgecape.matching.views import transform
 from edgecape.training.sampler import EpisodeSampler, EpisodeSettings, random_graph
 
 from toy import lamps, store
@@ -39,11 +39,15 @@ def test_an_epoch_is_a_function_of_its_number_and_can_be_entered_anywhere(datase
     assert other.query.shape != whole.query.shape or not torch.equal(other.query, whole.query)
 
 
+def to_photo(crop, frame_pixels):
+    return apply(inverse(transform(crop.view, (112, 112)) @ crop.transform), frame_pixels)
+
+
 def test_supports_and_query_are_different_objects(dataset):
     draw = sampler(dataset, shots=(3,))
     for position in range(20):
         episode = draw.draw(0, position, position % 2, shots=3)
-        photos = [crop.image for crop in (*episode.supports, episode.query)]
+        photos = [crop.photo for crop in (*episode.supports, episode.query)]
         assert len(set(photos)) == 4
 
 
@@ -51,8 +55,8 @@ def test_annotated_coordinates_are_the_labels(dataset):
     draw = sampler(dataset, augment=AugmentSettings(strong_probability=1.0))
     by_photo = {instance.image: instance for instance in dataset.instances}
     episode = draw.draw(0, 0, 1)
-    label = by_photo[episode.query.image]
-    pixels = apply(inverse(episode.query.view.transform), episode.target.astype(np.float64) * 112)
+    label = by_photo[episode.query.photo]
+    pixels = to_photo(episode.query, episode.target.astype(np.float64) * 112)
     np.testing.assert_allclose(pixels, label.keypoints, atol=0.05)
 
 
@@ -61,10 +65,10 @@ def test_self_supervised_points_correspond_exactly(dataset):
     for position in range(10):
         episode = draw.draw(0, position, 0)
         (support,) = episode.supports
-        assert support.image == episode.query.image
-        assert support.view.transform.tobytes() != episode.query.view.transform.tobytes()
-        back = apply(inverse(support.view.transform), episode.coordinates[0].astype(np.float64) * 112)
-        there = apply(inverse(episode.query.view.transform), episode.target.astype(np.float64) * 112)
+        assert support.photo == episode.query.photo
+        assert support.transform.tobytes() != episode.query.transform.tobytes()
+        back = to_photo(support, episode.coordinates[0].astype(np.float64) * 112)
+        there = to_photo(episode.query, episode.target.astype(np.float64) * 112)
         np.testing.assert_allclose(back, there, atol=0.05)
         assert 5 <= len(back) <= 24 and episode.prior.sum() > 0
 
@@ -82,16 +86,16 @@ def test_views_are_limited_so_that_they_can_be_cached(dataset, tmp_path):
 
 
 def test_the_first_view_is_the_crop_that_is_evaluated_and_the_third_its_mirror_image(dataset):
-    draw = sampler(dataset, views=3, facing=True)
+    draw = sampler(dataset, views=3, match_facing=True)
     for instance, *crops in zip(dataset.instances, draw.crops(0), draw.crops(1), draw.crops(2), strict=True):
-        first, augmented, third = (crop.view.key(crop.augment) for crop in crops)
-        evaluated = plain_crop(instance, draw.store.size)
-        assert first == evaluated.view.key(evaluated.augment) != augmented
-        assert third == evaluated.view.mirror_image(draw.store.size).key(evaluated.augment)
+        first, augmented, third = (crop.key for crop in crops)
+        evaluated = plain_crop(instance.image, instance.box, draw.store.size)
+        assert first == evaluated.key != augmented
+        assert third == evaluated.seen(1).key
 
 
 def test_cached_and_online_features_give_the_same_batch(dataset, tmp_path):
-    settings = EpisodeSettings(views=3, facing=True)
+    settings = EpisodeSettings(views=3, match_facing=True)
     online, cached = (EpisodeSampler(dataset, store(cache), settings) for cache in (None, tmp_path))
     for _ in range(2):  # computed, then read
         for a, b in zip(online.batch(0, online.order(0, 6), 0), cached.batch(0, cached.order(0, 6), 0), strict=True):
@@ -126,7 +130,7 @@ def test_padding_is_unusable_and_weight_needs_query_and_support(dataset):
 
 def test_most_objects_and_too_few(dataset):
     draw = sampler(dataset, most_objects=3)
-    photos = {draw.draw(0, position, 0).query.image for position in range(60)}
+    photos = {draw.draw(0, position, 0).query.photo for position in range(60)}
     assert len(photos) == 3
     with pytest.raises(DataError, match="fewer shots"):
         sampler(dataset, shots=(5,))
@@ -153,15 +157,15 @@ def test_a_mirrored_view_swaps_left_and_right(dataset):
     by_photo = {instance.image: instance for instance in dataset.instances}
     always = AugmentSettings(flip_probability=1.0)
     plain, mirrored = (sampler(data, augment=always).draw(0, 0, 0) for data in (unknown, dataset))
-    assert not plain.query.view.mirrored and mirrored.query.view.mirrored
-    label = by_photo[mirrored.query.image].keypoints
-    pixels = apply(inverse(mirrored.query.view.transform), mirrored.target.astype(np.float64) * 112)
+    assert not plain.query.swapped and mirrored.query.swapped
+    label = by_photo[mirrored.query.photo].keypoints
+    pixels = to_photo(mirrored.query, mirrored.target.astype(np.float64) * 112)
     np.testing.assert_allclose(pixels, label[[1, 0, 2, 3, 4, 6, 5]], atol=0.05)
-    assert mirrored.query.view.transform[0, 0] * plain.query.view.transform[0, 0] < 0
+    assert (plain.query.view, mirrored.query.view) == (0, 1)
 
 
 def faced(dataset, **changes):
-    return sampler(dataset, facing=True, augment=PLAIN, **changes)
+    return sampler(dataset, match_facing=True, augment=PLAIN, **changes)
 
 
 def test_supports_face_the_way_of_the_query(dataset):
@@ -181,12 +185,12 @@ def test_supports_face_the_way_of_the_query(dataset):
             for support in episode.coordinates:
                 both = torch.from_numpy(episode.visible & episode.target_visible)[None]
                 places = (torch.from_numpy(x)[None] for x in (support, episode.target))
-                assert not faces_away(*places, both).any()
-            mirror_images += sum(crop.view.transform[0, 0] < 0 for crop in (*episode.supports, episode.query))
+                assert not is_mirrored(*places, both).any()
+            mirror_images += sum(crop.view == 1 for crop in (*episode.supports, episode.query))
         assert mirror_images > 4
 
 
 def test_a_self_supervised_episode_is_no_mirror(dataset):
     for position in range(6):
         episode = faced(dataset, views=3, self_supervised=1.0).draw(0, position, 0, shots=2)
-        assert all(crop.view.transform[0, 0] > 0 for crop in (*episode.supports, episode.query))
+        assert all(crop.view == 0 for crop in (*episode.supports, episode.query))

@@ -6,7 +6,7 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ PARTS = {
     "pose_graph": "pose-graph predictor",
     "decoder": "graph decoder",
 }
+Given = TypeVar("Given")
 REST = "similarity, votes, views"
 
 
@@ -44,18 +45,18 @@ def count_costs(network: Network, backbone: Backbone, keypoints: int = 17) -> li
     """The backbone, with all its passes, and the parts of the head."""
     multiview = MultiView(network.eval())
     height, width = backbone.settings.image_size
-    with torch.inference_mode():
+    with torch.no_grad():
         once, features = _operations({}, lambda: backbone.eval()(torch.zeros(1, 3, height, width)))
         pictures = len(multiview.pictures)
-        shots = Shots(
-            features[:, None].expand(-1, pictures, -1, -1, -1)[:, :, None], torch.rand(1, pictures, 1, keypoints, 2)
-        )
+        features = features[None, :, None]  # (B, P, S, C, h, w)
+        places = torch.rand(1, pictures, 1, keypoints, 2)
+        shots = Shots(features.expand(-1, pictures, -1, -1, -1, -1), places)
         visible = torch.ones(1, 1, keypoints, dtype=torch.bool)
         prior = torch.from_numpy(fully_connected(keypoints))[None]
         children = dict(network.named_children())
         prompt, support = _operations(children, lambda: multiview.encode(shots, visible, prior))
         passes = len(multiview.query_views)
-        query, _ = _operations(children, lambda: multiview(features.expand(passes, -1, -1, -1)[None], support))
+        query, _ = _operations(children, lambda: multiview(features[:, 0].expand(-1, passes, -1, -1, -1), support))
     parameters = Counter({name: _parameters(child) for name, child in children.items()})
     parameters["keypoint_proj"] += network.mask_token.numel()
     parts = [Part("backbone", _parameters(backbone), passes * once[REST], pictures * once[REST])]
@@ -65,7 +66,7 @@ def count_costs(network: Network, backbone: Backbone, keypoints: int = 17) -> li
     return parts
 
 
-def _operations(children: dict[str, nn.Module], run: Callable[[], object]) -> tuple[Counter[str], object]:
+def _operations(children: dict[str, nn.Module], run: Callable[[], Given]) -> tuple[Counter[str], Given]:
     """Operations of a computation in each of these modules, and besides; and what it gave."""
     counted: Counter[str] = Counter()
     with FlopCounterMode(display=False) as counter:

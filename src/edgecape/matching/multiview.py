@@ -1,10 +1,12 @@
 """The one path from features to coordinates, for predictor, evaluation, validation, calibration and cost alike.
 
 Objects face and lie different ways. A query is compared with the supports as they are and as a mirror shows them; with
-quarter turns, at the turn that fits it best. Both views count, the better fit more. Mirroring also swaps left and right:
-where it is known which keypoints are left and right of each other, they are relabelled, and the mirror image is a support
-as good as the photo. Where it is not known, keypoints that lie symmetrically, as on a face seen from the front, are
-never compared in a mirror. The mirrored query is compared too, and averaged with the query.
+quarter turns, at the turn that fits it best. Both views count, the better fit more. The mirrored query is compared too,
+and averaged with the query.
+
+Mirroring also swaps left and right. Where it is known which keypoints are left and right of each other, they are
+relabelled, and the mirror image is a support as good as the photo. Where it is not known, keypoints that lie
+symmetrically, as on a face seen from the front, are never compared in a mirror.
 
 With a plain `Network` there is one view and no votes, and the result is exactly what the network itself computes.
 """
@@ -16,6 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from edgecape.errors import SettingsError
 from edgecape.matching import views
 from edgecape.matching.alignment import asymmetry, view_between
 from edgecape.matching.network import cosine, matching_of
@@ -78,6 +81,9 @@ class MultiView(nn.Module):
         self.network = network
         self.settings = settings = matching_of(network) or PUBLISHED
         look: ViewSettings = settings.views
+        size = network.settings.backbone.image_size
+        if look.quarter_turns and size[0] != size[1]:
+            raise SettingsError(f"quarter_turns needs a square frame, not {size}")
         self.views = tuple(range(views.COUNT if look.quarter_turns else 2 if look.mirror else 1))
         self.query_views = (views.UPRIGHT, views.MIRRORED) if look.mirror_query else (views.UPRIGHT,)
         # Upright views are rendered at all scales, turned ones at the first, which then stands for all of them.
@@ -127,8 +133,9 @@ class MultiView(nn.Module):
             return torch.zeros(upright.shape[:3], dtype=torch.long, device=upright.device)
         first = upright[:, :1, :1].expand_as(upright)
         both = seen & seen[:, :1, :1]
-        flat = (x.flatten(0, 2) for x in (upright, first, both))
-        return view_between(*flat, self.settings.voting.ridge, look.quarter_turns).unflatten(0, upright.shape[:3])
+        places, others, shared = (x.flatten(0, 2) for x in (upright, first, both))
+        found = view_between(places, others, shared, self.settings.voting.ridge, look.quarter_turns)
+        return found.unflatten(0, upright.shape[:3])
 
     # --- query side --------------------------------------------------------------------------------------
 

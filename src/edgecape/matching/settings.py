@@ -86,7 +86,7 @@ class MatchingSettings:
     layout: bool = True
     """A keypoint's token also says where the keypoint is in the support."""
     direct_cosine: bool = True
-    """Add the cosine of the encoder's inputs to the similarity: training adds to feature matching, never replaces it."""
+    """Add the cosine of the encoder's inputs to the similarity, so that training adds to feature matching."""
     logit_scale: float = 20.0
     """Similarity of a perfect match: at the matching start, for the choice of a turn, in whitened matching."""
     lora: LoraSettings = field(default_factory=LoraSettings)

@@ -150,8 +150,8 @@ class TorchRuntime:
     def _support(self, prompt: Prompt) -> SupportViews:
         graph = PoseGraph(*(self._tensor(matrix) for matrix in (prompt.prior, prompt.weights, prompt.graph)))
         flip = None if prompt.flip_index is None else torch.from_numpy(prompt.flip_index).to(self.device)
-        arrays = (self._tensor(array) for array in (prompt.tokens, prompt.places, prompt.usable))
-        return SupportViews(*arrays, graph, flip)
+        tokens, places, usable = (self._tensor(array) for array in (prompt.tokens, prompt.places, prompt.usable))
+        return SupportViews(tokens, places, usable, graph, flip)
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
         """As a batch of one."""

@@ -135,7 +135,7 @@ class EpisodeSampler:
     def _crop(
         self, instance: Instance, rng: np.random.Generator, mirrored: bool | None = None, avoid: int = -1
     ) -> tuple[Crop, int]:
-        """A crop of an object other than number `avoid`, and its number; mirrored: whether it must be a mirror image."""
+        """A crop of an object other than number `avoid`, and its number; mirrored: whether it must be."""
         numbers = np.arange(self.settings.views) if self.settings.views else rng.integers(2**31, size=16)
         allowed = [
             number

@@ -95,7 +95,7 @@ def _changed(values: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]
     return found
 
 
-# --- format 1: one table of settings, in which ours stood among the paper's --------------------------------------------
+# --- format 1: one table of settings, in which ours stood among the paper's -----------------------------------
 
 RENAMED_TENSORS = {"adapter.": "lora.", "proposal_generator.direct": "direct"}
 # What were constants of the code when format 1 was written, as numbers: never read from today's defaults.

@@ -3,22 +3,22 @@ from __future__ import annotations
 import pytest
 import torch
 
-from edgecape.calibration import FEATURES, Calibration, fit, score_features
 from edgecape.errors import WeightsError
+from edgecape.evaluation.calibration import fit
+from edgecape.matching.multiview import Estimate
+from edgecape.matching.scores import FEATURES, Calibration, probabilities, score_features
 from edgecape.model.network import Output
 from edgecape.model.pose_graph import PoseGraph
 from edgecape.model.proposals import locate
 
-from toy import estimator
 
-
-def output(sharpness: float, B: int = 2, K: int = 5, seed: int = 0) -> Output:
+def output(sharpness: float, B: int = 2, K: int = 5, seed: int = 0) -> Estimate:
     generator = torch.Generator().manual_seed(seed)
     proposals = locate(sharpness * torch.randn(B, K, 8, 8, generator=generator))
     A = torch.rand(B, K, K, generator=generator)
     A = A / A.sum(-1, keepdim=True)
     coordinates = proposals.peak + 0.02 * torch.randn(3, B, K, 2, generator=generator)
-    return Output(coordinates, proposals, torch.ones(B, K, dtype=torch.bool), PoseGraph(A, A, A))
+    return Estimate(Output(coordinates, proposals, torch.ones(B, K, dtype=torch.bool), PoseGraph(A, A, A)), None)
 
 
 def test_features_are_finite_and_follow_sharpness():
@@ -50,10 +50,11 @@ def test_weights_let_a_small_category_count_as_much_as_a_large_one():
 
 def test_two_keypoints_on_one_spot_share_it():
     crowded = output(20.0)
-    similarity = crowded.proposals.similarity.clone()
+    similarity = crowded.output.proposals.similarity.clone()
     similarity[:, 1] = similarity[:, 0]
-    both = score_features(crowded._replace(proposals=locate(similarity)))[..., FEATURES.index("own_share")]
-    alone = score_features(crowded)[..., FEATURES.index("own_share")]
+    share = FEATURES.index("own_share")
+    both = score_features(Estimate(crowded.output._replace(proposals=locate(similarity)), None))[..., share]
+    alone = score_features(crowded)[..., share]
     assert (both[:, :2] <= 1e-4).all() and (alone[:, 0] > both[:, 0]).all()
 
 
@@ -66,18 +67,17 @@ def test_it_survives_being_saved():
 
 def test_scores_fitted_by_another_version_are_refused():
     older = fit(torch.randn(50, len(FEATURES) - 1), torch.rand(50) < 0.5).to_dict()
-    with pytest.raises(WeightsError, match=f"another version of edgecape: to {len(FEATURES) - 1} signs"):
+    with pytest.raises(WeightsError, match=f"another version of edgecape: to {len(FEATURES) - 1} calibration"):
         Calibration.from_dict(older)
 
 
 def test_a_keypoint_where_the_mass_is_scores_higher():
     here = output(20.0)
-    there = here._replace(coordinates=1 - here.coordinates)
+    there = Estimate(here.output._replace(coordinates=1 - here.output.coordinates), None)
     near = FEATURES.index("near")
     assert (score_features(here)[..., near] > score_features(there)[..., near]).float().mean() > 0.8
 
 
 def test_scores_of_an_uncalibrated_model_are_the_mass_at_the_peak():
-    model = estimator()
-    scores = model.scores(output(20.0))
-    assert ((scores > 0) & (scores <= 1)).all() and (scores > model.scores(output(0.1))).all()
+    sharp, flat = (probabilities(output(scale), None) for scale in (20.0, 0.1))
+    assert ((sharp > 0) & (sharp <= 1)).all() and (sharp > flat).all()

@@ -5,9 +5,12 @@ import math
 import pytest
 import torch
 
+from edgecape.matching import voting
+from edgecape.matching.alignment import is_mirrored, linear_map
+from edgecape.matching.settings import VotingSettings
+from edgecape.matching.voting import from_neighbours
 from edgecape.model import graph
-from edgecape.model.consistency import agree, faces_away, from_neighbours, linear_map
-from edgecape.model.proposals import densest, locate
+from edgecape.model.proposals import locate
 
 import graphs
 
@@ -24,6 +27,17 @@ def turned(points: torch.Tensor, degrees: float, scale: float, shift: tuple[floa
     angle = math.radians(degrees)
     rotation = torch.tensor([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
     return scale * (points - 0.5) @ rotation + 0.5 + torch.tensor(shift)
+
+
+SETTINGS = VotingSettings()
+
+
+def vote(similarity, places, usable, A_norm):
+    return voting.vote(similarity, places, usable, A_norm, SETTINGS)
+
+
+def mode(heatmap: torch.Tensor) -> torch.Tensor:
+    return voting.mean_shift_mode(heatmap, SETTINGS.near)
 
 
 PLACES = torch.tensor([[0.3, 0.3], [0.7, 0.3], [0.3, 0.7], [0.7, 0.7], [0.5, 0.4]])
@@ -52,9 +66,9 @@ def test_neighbours_outvote_a_stronger_peak_in_the_wrong_place():
     similarity[0, 4] += 1.1 * peaks(torch.tensor([[0.9, 0.95]]))[0, 0]
     proposals = locate(similarity)
     assert (proposals.peak[0, 4] - truth[4]).norm() > 0.4
-    found = agree(proposals, PLACES[None], USABLE, graph.row_normalise(RING))
-    assert (densest(found.mass)[0] - truth).norm(dim=-1).max() < 0.03
-    assert (found.expected[0] - truth).norm(dim=-1).max() < 0.06
+    found = vote(similarity, PLACES[None], USABLE, graph.row_normalise(RING))
+    assert (mode(found.heatmap)[0] - truth).norm(dim=-1).max() < 0.03
+    assert (found.voted[0] - truth).norm(dim=-1).max() < 0.06
 
 
 def test_two_keypoints_cannot_claim_one_place():
@@ -64,8 +78,8 @@ def test_two_keypoints_cannot_claim_one_place():
     similarity = torch.stack((at_spot[1] + 0.8 * at_spot[0], at_spot[1] * 1.2 + 0.3 * at_spot[0]))[None]
     proposals = locate(similarity)
     assert (proposals.peak[0] - spots[1]).norm(dim=-1).max() < 0.05
-    found = agree(proposals, spots[None], USABLE[:, :2], torch.zeros(1, 2, 2))
-    assert (densest(found.mass)[0] - spots).norm(dim=-1).max() < 0.05
+    found = vote(similarity, spots[None], USABLE[:, :2], torch.zeros(1, 2, 2))
+    assert (mode(found.heatmap)[0] - spots).norm(dim=-1).max() < 0.05
 
 
 def test_a_stiff_object_pulls_a_keypoint_harder_than_a_loose_one():
@@ -78,8 +92,8 @@ def test_a_stiff_object_pulls_a_keypoint_harder_than_a_loose_one():
     for others in (PLACES, scattered):
         similarity = peaks(others)
         similarity[0, 4] = weak
-        found.append(agree(locate(similarity), PLACES[None], USABLE, graph.row_normalise(RING)))
-    stiff, loose = (densest(one.mass)[0, 4] for one in found)
+        found.append(vote(similarity, PLACES[None], USABLE, graph.row_normalise(RING)))
+    stiff, loose = (mode(one.heatmap)[0, 4] for one in found)
     assert (stiff - PLACES[4]).norm() < 0.06 and (loose - spot).norm() < 0.06
     assert found[0].fit[0, 1] < found[1].fit[0, 1]  # and it knows
 
@@ -87,8 +101,7 @@ def test_a_stiff_object_pulls_a_keypoint_harder_than_a_loose_one():
 def test_a_better_fit_is_less_spread_and_less_distorted():
     stretched = PLACES * torch.tensor([0.4, 1.2])
     near, far = (
-        agree(locate(peaks(points)), PLACES[None], USABLE, graph.row_normalise(RING)).fit[0]
-        for points in (PLACES, stretched)
+        vote(peaks(points), PLACES[None], USABLE, graph.row_normalise(RING)).fit[0] for points in (PLACES, stretched)
     )
     assert near[1] <= far[1] and near[2] < far[2]
 
@@ -97,16 +110,16 @@ def test_a_better_fit_is_less_spread_and_less_distorted():
 def test_a_mirror_is_told_from_a_turn(degrees):
     elsewhere = turned(PLACES, degrees, 0.7, (0.1, 0.0))
     both = torch.stack((elsewhere, elsewhere * torch.tensor([-1.0, 1.0]) + torch.tensor([1.0, 0.0])))
-    away = faces_away(PLACES.expand(2, -1, -1), both, USABLE.expand(2, -1))
+    away = is_mirrored(PLACES.expand(2, -1, -1), both, USABLE.expand(2, -1))
     assert away.tolist() == [False, True]
 
 
 def test_too_little_to_tell_is_no_mirror():
     upside_down = PLACES[None] * torch.tensor([1.0, -1.0])
-    assert faces_away(PLACES[None], upside_down, USABLE).all()
-    assert not faces_away(PLACES[None], upside_down, ~USABLE).any()
+    assert is_mirrored(PLACES[None], upside_down, USABLE).all()
+    assert not is_mirrored(PLACES[None], upside_down, ~USABLE).any()
     line = torch.tensor([[[0.1, 0.5], [0.5, 0.5], [0.9, 0.5]]])
-    assert not faces_away(line, line + 0.05, USABLE[:, :3]).any()
+    assert not is_mirrored(line, line + 0.05, USABLE[:, :3]).any()
 
 
 def test_who_is_not_connected_has_no_vote():
@@ -114,7 +127,7 @@ def test_who_is_not_connected_has_no_vote():
     confidence = torch.ones(1, 5)
     votes = torch.zeros(1, 5, 5)
     votes[0, 4, 0] = 1
-    alone = from_neighbours(PLACES[None], found, confidence, votes)
+    alone = from_neighbours(PLACES[None], found, confidence, votes, SETTINGS.ridge)
     linear, from_centre, to_centre = linear_map(PLACES[None], found, confidence)
     torch.testing.assert_close(alone[0, 4], found[0, 0] + ((PLACES[4] - PLACES[0]) @ linear[0]))
     overall = (PLACES[None] - from_centre) @ linear + to_centre
@@ -127,14 +140,14 @@ def test_what_cannot_be_used_is_not_listened_to():
     A = graph.row_normalise(graph.mask_adjacency(RING, usable))
     one, other = truth.clone(), truth.clone()
     other[3] = torch.tensor([0.05, 0.9])
-    first, second = (agree(locate(peaks(points)), PLACES[None], usable, A) for points in (one, other))
-    torch.testing.assert_close(densest(first.mass)[usable], densest(second.mass)[usable], atol=1e-4, rtol=0)
+    first, second = (vote(peaks(points), PLACES[None], usable, A) for points in (one, other))
+    torch.testing.assert_close(mode(first.heatmap)[usable], mode(second.heatmap)[usable], atol=1e-4, rtol=0)
 
 
 def test_only_the_graph_learns_from_what_is_expected():
     similarity = peaks(PLACES).requires_grad_()
     A = graph.row_normalise(RING).clone().requires_grad_()
-    agree(locate(similarity), PLACES[None], USABLE, A).expected.sum().backward()
+    vote(similarity, PLACES[None], USABLE, A).voted.sum().backward()
     assert similarity.grad is None
     assert A.grad is not None and A.grad.abs().max() > 0
 
@@ -142,5 +155,33 @@ def test_only_the_graph_learns_from_what_is_expected():
 @pytest.mark.parametrize("K", [1, 2])
 def test_few_keypoints_are_fine(K):
     places, A = PLACES[None, :K], graph.row_normalise(graphs.fully_connected(K))[None]
-    found = agree(locate(peaks(PLACES[:K])), places, USABLE[:, :K], A)
-    assert (densest(found.mass) - places).norm(dim=-1).max() < 0.05
+    found = vote(peaks(PLACES[:K]), places, USABLE[:, :K], A)
+    assert (mode(found.heatmap) - places).norm(dim=-1).max() < 0.05
+
+
+# --- from a heatmap to a place ---------------------------------------------------------------------------------
+
+
+def spots(*given: tuple[int, int, float], grid: int = 16) -> torch.Tensor:
+    """Mass (1, 1, grid, grid) in cells (x, y), normalised."""
+    mass = torch.zeros(1, 1, grid, grid)
+    for x, y, weight in given:
+        mass[0, 0, y, x] = weight
+    return mass / mass.sum()
+
+
+def test_the_mode_is_not_the_highest_cell() -> None:
+    """Three cells side by side against a single one that is more likely than each of them."""
+    place = mode(spots((3, 3, 0.25), (4, 3, 0.25), (3, 4, 0.2), (12, 12, 0.3)))[0, 0]
+    assert (place - torch.tensor([3.4, 3.4]) / 16).norm() < 0.5 / 16 + 0.02
+
+
+@pytest.mark.parametrize(("x", "y"), [(0, 0), (15, 7), (8, 15)])
+def test_all_mass_in_one_cell_is_found_at_its_centre(x: int, y: int) -> None:
+    torch.testing.assert_close(mode(spots((x, y, 1.0)))[0, 0], (torch.tensor([x, y]) + 0.5) / 16)
+
+
+def test_the_mode_lies_between_two_equal_cells_and_moves_with_the_picture() -> None:
+    mass = spots((5, 6, 0.5), (6, 6, 0.5))
+    for moved, x, y in ((mass, 6, 6.5), (mass.roll((2, -3), (-1, -2)), 8, 3.5), (mass.flip(-1), 10, 6.5)):
+        torch.testing.assert_close(mode(moved)[0, 0], torch.tensor([x, y]) / 16, atol=1e-3, rtol=0)
