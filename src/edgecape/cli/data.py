@@ -13,7 +13,7 @@ from edgecape.io.edge_base import EdgeBase
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from edgecape.data.assemble import Report
+    from edgecape.data.assemble import AssemblyReport
     from edgecape.data.check import FileReport
 
 EXAMPLES = 5  # of each problem that are printed; JSON has them all
@@ -44,10 +44,10 @@ def check(
 
     from edgecape.data.check import check_file
     from edgecape.io.files import write_json
-    from edgecape.io.paths import locate
+    from edgecape.io.paths import find_annotations
 
     console = Console()
-    files, root = locate(data, images)
+    files, root = find_annotations(data, images)
     reports = []
     for path in files:
         with console.status(f"looking at {path.name}"):
@@ -90,11 +90,11 @@ def assemble(
     from edgecape.data.assemble import assemble as build
     from edgecape.data.assemble import parse_sources
     from edgecape.io.files import write_json
-    from edgecape.io.paths import locate
+    from edgecape.io.paths import find_annotations
 
     console = Console()
     folders = parse_sources(source)
-    files = [file for path in annotations for file in locate(path)[0]]
+    files = [file for path in annotations for file in find_annotations(path)[0]]
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("reading")
         report = build(
@@ -183,7 +183,7 @@ def _print_check(report: FileReport, console: Console) -> None:
         console.print("  all in order", style="green")
 
 
-def _print_assembly(report: Report, given: set[str], console: Console) -> None:
+def _print_assembly(report: AssemblyReport, given: set[str], console: Console) -> None:
     from rich.table import Table
 
     from edgecape.data.sources import SOURCES

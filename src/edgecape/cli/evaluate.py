@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from edgecape.data.features import FeatureStore
     from edgecape.evaluation.episodes import Episode
     from edgecape.evaluation.evaluate import Localiser
-    from edgecape.evaluation.report import Report
-    from edgecape.evaluation.results import Result, Row
+    from edgecape.evaluation.results import Report, Result, Row
     from edgecape.model.backbone import Backbone
     from edgecape.predictor import EdgeCape
 
@@ -73,8 +72,7 @@ def evaluate(
 
     from edgecape.evaluation.evaluate import processes
     from edgecape.evaluation.published import published_metrics
-    from edgecape.evaluation.report import Report
-    from edgecape.evaluation.results import summarise
+    from edgecape.evaluation.results import Report, summarise
 
     state = processes()
     console = Console(quiet=not state.is_main_process)
@@ -86,7 +84,7 @@ def evaluate(
     report = Report(
         dataset=dataset.name,
         shots=shots,
-        stands_on=task.stands_on,
+        coverage=task.coverage,
         notes=(*task.notes, *more_notes),
         rows={name: summarise(result, members, thresholds) for name, result in results.items()},
         published=published_metrics(dataset.name, shots),
@@ -106,7 +104,7 @@ class Task(NamedTuple):
 
     dataset: Dataset
     episodes: Sequence[Episode]
-    stands_on: str  # how much of the data set
+    coverage: str  # how much of the data set
     notes: tuple[str, ...]
 
 
@@ -121,7 +119,8 @@ def read_task(
     edge_base: EdgeBase,
 ) -> Task:
     """The protocol's pairs of the objects that are meant."""
-    from edgecape.data.dataset import coverage, usable
+    from edgecape.data.dataset import coverage as part_of
+    from edgecape.data.dataset import usable
     from edgecape.data.objects import read_coco
     from edgecape.errors import DataError
     from edgecape.evaluation.episodes import pairs, protocol_episodes, restrict
@@ -134,18 +133,18 @@ def read_task(
     official, notes = protocol_episodes(dataset, shots, episodes)
     chosen = restrict(official, allowed)  # some of the official pairs, never others
     part = f"{len(pairs(chosen))} of {len(pairs(official))} pairs ({episodes} episodes per category)"
-    stands_on = f"{part}, {coverage(dataset, allowed)} of {dataset.name}"
+    coverage = f"{part}, {part_of(dataset, allowed)} of {dataset.name}"
     if not chosen:
-        raise DataError(f"nothing can be evaluated: {stands_on}")
-    return Task(dataset, chosen, stands_on, (*dataset.notes, *notes))
+        raise DataError(f"nothing can be evaluated: {coverage}")
+    return Task(dataset, chosen, coverage, (*dataset.notes, *notes))
 
 
 def _find(data: Path, images: Path | None, split: str | None) -> tuple[Path, Path]:
     """The one annotation file that is meant, and its image folder."""
     from edgecape.errors import DataError
-    from edgecape.io.paths import locate
+    from edgecape.io.paths import find_annotations
 
-    files, root = locate(data, images)
+    files, root = find_annotations(data, images)
     stems = {file.name.removesuffix(".gz").removesuffix(".json"): file for file in files}
     matching = [stem for stem in stems if split is None or stem == split or stem.endswith(f"_{split}")]
     if len(matching) != 1:
@@ -284,7 +283,7 @@ def _print(report: Report, console: Console) -> None:
         notes.append(NOTE)
     for note in (*notes, *report.notes):
         console.print(f"  {note}", style="yellow" if note.startswith("warning") else "", markup=False, soft_wrap=True)
-    console.print(f"these numbers stand on {report.stands_on}", markup=False, soft_wrap=True)
+    console.print(f"these numbers stand on {report.coverage}", markup=False, soft_wrap=True)
 
 
 def _number(row: Row, metric: str) -> str:

@@ -65,7 +65,7 @@ def robustness(
     from edgecape.cli.evaluate import measure, read_task
     from edgecape.data.features import FeatureStore
     from edgecape.evaluation.evaluate import processes
-    from edgecape.evaluation.report import Report
+    from edgecape.evaluation.results import Report
     from edgecape.experiments.robustness import AS_GIVEN, Recorder, draw_robustness, summary
     from edgecape.io.files import write_json
     from edgecape.predictor import EdgeCape
@@ -85,10 +85,10 @@ def robustness(
     _print_robustness(found, f"{task.dataset.name}, {shots}-shot", console)
     for note in notes:
         console.print(f"  {note}", style="yellow" if note.startswith("warning") else "", markup=False, soft_wrap=True)
-    console.print(f"these numbers stand on {task.stands_on}", markup=False, soft_wrap=True)
+    console.print(f"these numbers stand on {task.coverage}", markup=False, soft_wrap=True)
     if out and state.is_main_process:
         differences = {f"{name} − {AS_GIVEN}": rows for name, rows in found.differences.items()}
-        report = Report(task.dataset.name, shots, task.stands_on, notes, {**found.values, **differences}, {})
+        report = Report(task.dataset.name, shots, task.coverage, notes, {**found.values, **differences}, {})
         write_json(out / "robustness.json", report.to_dict() | {"given_share": found.given_share}, indent=1)
         report.write_csv(out / "robustness.csv")
         draw_robustness(found, list(groups), f"{task.dataset.name}, {shots}-shot", out / "robustness.png")
@@ -144,7 +144,7 @@ def compare(
     for index, name in enumerate(ours.categories):
         groups.setdefault(CATEGORY + name, []).append(index)  # MP-100 has two called face
 
-    differences = results.compare(ours, theirs, groups, thresholds=(0.2,))
+    differences = results.difference(ours, theirs, groups, thresholds=(0.2,))
     sides = [results.summarise(one, groups, thresholds=(0.2,)) for one in (ours, theirs)]
     console = Console()
     console.print(f"{first} minus {second} on {ours.dataset}", style="bold", markup=False, soft_wrap=True)
