@@ -132,6 +132,7 @@ def test_unknown_supercategory() -> None:
 def test_known_definitions_are_those_of_a_training_category() -> None:
     train = Dataset("t", (Category(1, "gull", 2, (), ("beak", "tail")), Category(2, "other", 2, (), ("0", "1"))), ())
     # numbers as names define nothing, so that "thing" is not "other"
+    assert grouping.known_definitions(DATA, train).tolist() == [True, False, False, False, False]
     assert grouping.known_and_new(DATA, train) == {"known definition": [0], "new definition": [1, 2, 3, 4]}
 
 

@@ -160,12 +160,12 @@ def test_a_phase_learns_the_features_alone_and_the_model_keeps_them(tmp_path: Pa
 
 @pytest.mark.parametrize("matches", [True, False])
 def test_baselines_see_features_that_nobody_trained(monkeypatch: pytest.MonkeyPatch, matches: bool):
-    from edgecape.cli.evaluate import _methods
+    from edgecape.evaluation.benchmark import choose_methods
 
     network = Network(replace(NETWORK, direct_match=matches))
     model = EdgeCape(network, backbone(), "tiny", device="cpu")
     monkeypatch.setattr(EdgeCape, "from_pretrained", lambda *_, **__: model)
-    methods, _ = _methods("any", (3,), True, None)
+    methods, _ = choose_methods("any", (3,), True, None)
     rows = {name: store.adapter for store, localisers in methods.items() for name in localisers}
     assert [name for name, changes in rows.items() if changes is not None] == [
         "model, proposals",

@@ -7,6 +7,7 @@ import os
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,12 @@ class Result:
                 )
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise DataError(f"{path} is not a saved evaluation result: {error}") from error
+
+
+def save_results(results: Mapping[str, Result], folder: Path) -> None:
+    """Each as a file named after its method."""
+    for name, result in results.items():
+        result.save(folder / f"{name.replace(', ', '_').replace(' %', '').replace(' ', '_')}.npz")
 
 
 @dataclass(frozen=True)
