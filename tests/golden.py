@@ -57,9 +57,14 @@ def arrays(folder: Path, name: str) -> dict[str, Any]:
 
 
 def official_state(shared: Path, phase: int) -> dict[str, Tensor]:
-    """Official tensors of a phase. The file is of phase 3; before it there are no Markov MLPs, and the decoder's
-    q, k, v are stacked."""
+    """Official tensors of a phase."""
     state = torch.load(shared / "golden/head_seed0/head_phase3_state_fp16.pt", weights_only=True)
+    return earlier_phase(state, phase)
+
+
+def earlier_phase(state: dict[str, Tensor], phase: int) -> dict[str, Tensor]:
+    """Tensors of a phase from those of phase 3: before it there are no Markov MLPs, and the decoder's q, k, v are
+    stacked."""
     if phase == 3:
         return state
     earlier = {}

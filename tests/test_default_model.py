@@ -133,10 +133,8 @@ def test_the_shipped_folder_is_of_the_first_format_and_is_upgraded():
 def test_predictor_and_evaluation_agree_on_the_same_crop(model: EdgeCape, tmp_path):
     """The predictor makes a photo smaller without noise, the protocol does not; so a crop that hardly shrinks. Features
     pass through float16 in evaluation."""
-    size = 224 * 4 // 5
-    photo, query = (
-        cv2.resize(np.asarray(picture), (size, size)) for picture in (cat().support.image, cat().queries[0])
-    )
+    size, support = 224 * 4 // 5, cat().support
+    photo, query = (cv2.resize(np.asarray(picture), (size, size)) for picture in (support.image, cat().queries[0]))
     places = cat().support.keypoints * size / np.array(np.asarray(cat().support.image).shape[1::-1])
     instances = []
     for index, picture in enumerate((photo, query)):

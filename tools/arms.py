@@ -27,7 +27,7 @@ from edgecape.evaluation.episodes import protocol_episodes
 from edgecape.evaluation.evaluate import evaluate
 from edgecape.evaluation.groups import everything, known_and_new
 from edgecape.evaluation.methods import Runner, refined
-from edgecape.evaluation.results import Result, Row, compare, summarise
+from edgecape.evaluation.results import Result, Row, difference, summarise
 from edgecape.io.files import write_json
 from edgecape.model.network import Network
 from edgecape.model.settings import NetworkSettings
@@ -121,7 +121,7 @@ def main() -> None:
         for shots in options.shots:
             results = measure(networks, data[part], store, shots, options.episodes)
             found = {name: summarise(result, groups) for name, result in results.items()}
-            found |= {f"{a} − {b}": compare(results[a], results[b], groups) for a, b in PAIRS}
+            found |= {f"{a} − {b}": difference(results[a], results[b], groups) for a, b in PAIRS}
             rows = {name: {row.group: interval(row) for row in members} for name, members in found.items()}
             table[f"{part}, {shots}-shot"] = rows
             print(f"\n{part}, {shots}-shot, mPCK@5 (95 % interval): {', '.join(groups)}")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from edgecape.cli.main import main
-from edgecape.evaluation.results import Result, compare
+from edgecape.evaluation.results import Result, difference
 from edgecape.predictor import EdgeCape
 
 import toy
@@ -55,7 +55,7 @@ def test_robustness_files(finished: Path) -> None:
     groups = ["all", "known definition", "new definition"]
     assert all([row["group"] for row in rows] == groups for rows in stored["rows"].values())
     assert list(stored["given_share"]) == VARIANTS[:10]
-    assert stored["stands_on"].startswith("20 of 20 pairs (2 episodes per category)")
+    assert stored["coverage"].startswith("20 of 20 pairs (2 episodes per category)")
     with open(finished / "robustness.csv", newline="") as file:
         lines = {(line["group"], line["method"]): float(line["mPCK@5"]) for line in csv.DictReader(file)}
     values = [lines["all", name] for name in ("fully connected − as given", "fully connected", "as given")]
@@ -120,7 +120,7 @@ def test_two_results(
     rows = json.loads((tmp_path / "difference.json").read_text())["differences"]
     names = ["all", "known definition", "new definition", "furniture", "lamp", "light"]
     assert [row["group"].split(" ", 1)[-1] if "category " in row["group"] else row["group"] for row in rows] == names
-    expected = compare(*(Result.load(file) for file in files), {"all": [0, 1]}, thresholds=(0.2,))[0]
+    expected = difference(*(Result.load(file) for file in files), {"all": [0, 1]}, thresholds=(0.2,))[0]
     assert rows[0]["mean"] == pytest.approx(expected.mean) and rows[0]["low"] == pytest.approx(expected.low)
     shown = next(line for line in lines if line[:1] == ["all"])
     assert float(shown[3]) == pytest.approx(100 * expected.mean["mPCK@5"], abs=0.051)

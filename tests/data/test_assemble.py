@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from edgecape.cli import data as cli
-from edgecape.data.assemble import Item, Report, assemble, parse_sources, wanted_images
+from edgecape.data.assemble import AssemblyReport, Item, assemble, parse_sources, wanted_images
 from edgecape.data.sources import SOURCES
 from edgecape.errors import DataError
 from edgecape.io import mp100
@@ -89,7 +89,7 @@ def label(path: Path, text: str) -> None:
     (folder / f"{path.stem}.txt").write_text(text)
 
 
-def by_name(report: Report) -> dict[str, Item]:
+def by_name(report: AssemblyReport) -> dict[str, Item]:
     return {item.file_name: item for item in report.items}
 
 

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edgecape.evaluation.calibration import collect, fit, reliability
 from edgecape.evaluation.episodes import protocol_episodes
@@ -36,3 +38,20 @@ def test_auroc_of_a_perfect_and_a_wrong_order():
     right = torch.tensor([True, True, False, False])
     assert reliability(torch.tensor([0.9, 0.8, 0.2, 0.1]), right).auroc == 1
     assert reliability(torch.tensor([0.1, 0.2, 0.8, 0.9]), right).auroc == 0
+
+
+def test_equal_scores_tell_nothing():
+    """Whatever the order in which right and wrong keypoints come."""
+    for right in ([True, True, False], [False, True, True], [True] * 9 + [False] * 40):
+        assert reliability(torch.full((len(right),), 0.3), torch.tensor(right)).auroc == 0.5
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=2, max_size=40))
+def test_auroc_is_the_share_of_pairs_in_order(keypoints: list[tuple[int, bool]]):
+    """Few different scores, so that many are equal."""
+    good, bad = ([score for score, right in keypoints if right is kind] for kind in (True, False))
+    if not good or not bad:
+        return
+    expected = sum((a > b) + (a == b) / 2 for a in good for b in bad) / (len(good) * len(bad))
+    probability, right = torch.tensor([score / 6 for score, _ in keypoints]), torch.tensor([r for _, r in keypoints])
+    assert reliability(probability, right).auroc == pytest.approx(expected)

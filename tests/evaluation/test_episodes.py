@@ -15,28 +15,42 @@ from edgecape.data.objects import read_coco
 from edgecape.errors import DataError
 from edgecape.evaluation.episodes import Episode, pairs, protocol_episodes, restrict
 
+# Objects per category of MP-100's test files, which list one category after the other, and the first digits of the
+# sha1 of the official pairs.
+MP100_TEST = {3: [100] * 20, 5: [100] * 17 + [98, 100, 100]}
+OFFICIAL = [(3, 1, "f63642c2b397"), (3, 5, "2ff531772dc4"), (5, 1, "3ac4473016d3"), (5, 5, "c73fe378e121")]
 
-def dataset(*sizes: int) -> Dataset:
-    """Categories of these sizes, their objects taking turns as in a real file."""
+
+def dataset(*sizes: int, mixed: bool = True) -> Dataset:
+    """Categories of these sizes, their objects taking turns or one category after the other."""
     categories = tuple(Category(index, f"c{index}", 2, ()) for index in range(len(sizes)))
     owners = [category for turn in range(max(sizes)) for category, size in enumerate(sizes) if turn < size]
+    owners = owners if mixed else sorted(owners)
     points, seen = np.ones((2, 2), np.float32), np.ones(2, bool)
     return Dataset(
         "small", categories, tuple(Instance(i, c, Path("x"), (0, 0, 9, 9), points, seen) for i, c in enumerate(owners))
     )
 
 
-@pytest.mark.parametrize(
-    ("split", "shots", "expected"),
-    [(3, 1, "f63642c2b397"), (3, 5, "2ff531772dc4"), (5, 1, "3ac4473016d3"), (5, 5, "c73fe378e121")],
-)
-def test_episodes_of_mp100_are_the_official_ones(shared: Path, split: int, shots: int, expected: str) -> None:
-    data = read_coco(shared / f"data/mp100_annotations/mp100_split{split}_test.json.gz", shared)
+def check_official(data: Dataset, shots: int, expected: str) -> None:
     episodes, notes = protocol_episodes(data, shots)
     official = pairs(episodes)
     assert len(official) == 60_000
     assert notes == []
     assert hashlib.sha1(json.dumps(official).encode()).hexdigest()[:12] == expected
+
+
+@pytest.mark.parametrize(("split", "shots", "expected"), OFFICIAL)
+def test_official_episodes_of_as_many_objects(split: int, shots: int, expected: str) -> None:
+    """Episodes depend on nothing but which object is of which category."""
+    check_official(dataset(*MP100_TEST[split], mixed=False), shots, expected)
+
+
+@pytest.mark.parametrize(("split", "shots", "expected"), OFFICIAL)
+def test_episodes_of_mp100_are_the_official_ones(shared: Path, split: int, shots: int, expected: str) -> None:
+    check_official(
+        read_coco(shared / f"data/mp100_annotations/mp100_split{split}_test.json.gz", shared), shots, expected
+    )
 
 
 @pytest.mark.parametrize("shots", [1, 5])

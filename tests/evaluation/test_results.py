@@ -13,8 +13,7 @@ from edgecape.data.dataset import Category, Dataset
 from edgecape.errors import DataError
 from edgecape.evaluation import groups as grouping
 from edgecape.evaluation.published import mp100_split, published_metrics
-from edgecape.evaluation.report import Report
-from edgecape.evaluation.results import Result, compare, summarise
+from edgecape.evaluation.results import Report, Result, difference, summarise
 
 GROUPS = {"all": [0, 1, 2], "first": [0], "others": [1, 2], "none": [2]}
 
@@ -81,20 +80,20 @@ def test_thresholds_are_free() -> None:
 
 def test_paired_differences_see_what_separate_intervals_cannot() -> None:
     worse, better = result(), result(better=0.02)
-    row = compare(better, worse, {"all": [0, 1]}, resamples=300)[0]
+    row = difference(better, worse, {"all": [0, 1]}, resamples=300)[0]
     assert row.mean["NME"] == pytest.approx(better.metrics()["NME"] - worse.metrics()["NME"])
     assert row.high["NME"] < 0
     assert row.low["mPCK@5"] > 0
-    nothing = compare(worse, worse, {"all": [0, 1]}, resamples=50)[0]
+    nothing = difference(worse, worse, {"all": [0, 1]}, resamples=50)[0]
     assert set(nothing.low.values()) == set(nothing.high.values()) == {0.0}
-    noise = compare(result(1), result(2), {"all": [0, 1]}, resamples=300)[0]
+    noise = difference(result(1), result(2), {"all": [0, 1]}, resamples=300)[0]
     assert noise.low["NME"] < 0 < noise.high["NME"]
 
 
 def test_results_on_other_pairs_cannot_be_compared() -> None:
     first = result()
     with pytest.raises(DataError, match="not on the same pairs"):
-        compare(first, first.subset(np.arange(240) < 100), GROUPS)
+        difference(first, first.subset(np.arange(240) < 100), GROUPS)
 
 
 # --- groups --------------------------------------------------------------------------------------------------
@@ -133,6 +132,7 @@ def test_unknown_supercategory() -> None:
 def test_known_definitions_are_those_of_a_training_category() -> None:
     train = Dataset("t", (Category(1, "gull", 2, (), ("beak", "tail")), Category(2, "other", 2, (), ("0", "1"))), ())
     # numbers as names define nothing, so that "thing" is not "other"
+    assert grouping.known_definitions(DATA, train).tolist() == [True, False, False, False, False]
     assert grouping.known_and_new(DATA, train) == {"known definition": [0], "new definition": [1, 2, 3, 4]}
 
 

@@ -172,12 +172,12 @@ def test_a_phase_learns_the_features_alone_and_the_model_keeps_them(tmp_path: Pa
 
 @pytest.mark.parametrize("matches", [True, False])
 def test_baselines_see_features_that_nobody_trained(monkeypatch: pytest.MonkeyPatch, matches: bool):
-    from edgecape.cli.evaluate import _methods
+    from edgecape.evaluation.benchmark import choose_methods
 
     network = MatchingNetwork(NETWORK, replace(MATCHING, direct_cosine=matches))
     model = TorchRuntime(network, backbone(), "tiny", device="cpu")
     monkeypatch.setattr(TorchRuntime, "load", lambda *_, **__: model)
-    methods, _ = _methods("any", (3,), True, None)
+    methods, _ = choose_methods("any", (3,), True, None)
     rows = {name: store for store, several in methods.items() for name in several}
     assert [name for name, store in rows.items() if store.folded is not store.backbone] == [
         "model, proposals",

@@ -6,14 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import tyro
+from rich.console import Console
 from tyro.conf import Positional, UseAppendAction, arg
 
 from edgecape.io.edge_base import EdgeBase
+from edgecape.io.files import write_json
+from edgecape.io.paths import find_annotations
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from edgecape.data.assemble import Report
+    from edgecape.data.assemble import AssemblyReport
     from edgecape.data.check import FileReport
 
 EXAMPLES = 5  # of each problem that are printed; JSON has them all
@@ -40,14 +42,10 @@ def check(
         sample: Images per category that are opened to compare their size with the file.
         json: Also write everything found to this file.
     """
-    from rich.console import Console
-
     from edgecape.data.check import check_file
-    from edgecape.io.files import write_json
-    from edgecape.io.paths import locate
 
     console = Console()
-    files, root = locate(data, images)
+    files, root = find_annotations(data, images)
     reports = []
     for path in files:
         with console.status(f"looking at {path.name}"):
@@ -84,17 +82,14 @@ def assemble(
         copy: Copy images instead of linking to them.
         json: Also write a report with every problem to this file.
     """
-    from rich.console import Console
     from rich.progress import Progress
 
     from edgecape.data.assemble import assemble as build
     from edgecape.data.assemble import parse_sources
-    from edgecape.io.files import write_json
-    from edgecape.io.paths import locate
 
     console = Console()
     folders = parse_sources(source)
-    files = [file for path in annotations for file in locate(path)[0]]
+    files = [file for path in annotations for file in find_annotations(path)[0]]
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("reading")
         report = build(
@@ -129,8 +124,6 @@ def split(
         out: Folder for the two files.
         edge_base: What edges are counted from; the files written count from 0 and say so.
     """
-    from rich.console import Console
-
     from edgecape.data.objects import read_coco
     from edgecape.data.splits import write_hold_out
 
@@ -145,6 +138,8 @@ def split(
 
 def _print_check(report: FileReport, console: Console) -> None:
     from rich.table import Table
+
+    from edgecape.cli.printing import print_notes
 
     table = Table(title=report.annotations, title_justify="left", title_style="bold")
     table.add_column("category", overflow="fold")
@@ -163,8 +158,7 @@ def _print_check(report: FileReport, console: Console) -> None:
             _alarm(row.odd),
         )
     console.print(table)
-    for note in report.notes:
-        console.print(f"  {note}", style="yellow" if note.startswith("warning") else "", markup=False, soft_wrap=True)
+    print_notes(report.notes, console)
     for kind, count in report.kinds().most_common():
         console.print(f"  {count} × {kind}", style="yellow", markup=False)
         for finding in [finding for finding in report.findings if finding.kind == kind][:EXAMPLES]:
@@ -183,7 +177,7 @@ def _print_check(report: FileReport, console: Console) -> None:
         console.print("  all in order", style="green")
 
 
-def _print_assembly(report: Report, given: set[str], console: Console) -> None:
+def _print_assembly(report: AssemblyReport, given: set[str], console: Console) -> None:
     from rich.table import Table
 
     from edgecape.data.sources import SOURCES
@@ -220,7 +214,5 @@ def _alarm(number: int) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    import tyro
-
     commands: dict[str, Callable[..., int]] = {"check": check, "assemble": assemble, "split": split}
     return tyro.extras.subcommand_cli_from_dict(commands, prog="edgecape data", args=arguments)

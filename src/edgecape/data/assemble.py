@@ -38,7 +38,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Report:
+class AssemblyReport:
     out: str
     items: tuple[Item, ...]
 
@@ -110,7 +110,7 @@ def assemble(
     out: str | os.PathLike[str],
     copy: bool = False,
     progress: Callable[[int, int], None] | None = None,
-) -> Report:
+) -> AssemblyReport:
     """Place every image that MP-100's annotation files name at OUT/file_name, as far as the sources have it."""
     wanted = wanted_images(files)
     folders = {root: index_folder(root) for root in set(sources.values())}
@@ -120,7 +120,7 @@ def assemble(
         items.append(_treat(image, folders[root] if root else None, Path(out), copy))
         if progress:
             progress(number, len(wanted))
-    return Report(str(out), tuple(items))
+    return AssemblyReport(str(out), tuple(items))
 
 
 def _treat(image: Wanted, folder: SourceFolder | None, out: Path, copy: bool) -> Item:

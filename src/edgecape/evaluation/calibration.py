@@ -90,7 +90,7 @@ def logistic_regression(x: Tensor, y: Tensor, weight: Tensor | None = None, pena
 
 class Reliability(NamedTuple):
     error: float  # expected calibration error
-    auroc: float  # chance that a right keypoint scores above a wrong one
+    auroc: float  # chance that a right keypoint scores above a wrong one, half of it for equal scores
     bins: list[tuple[float, float, int]]  # mean score, share right, number, of each bin that has any
 
 
@@ -106,9 +106,8 @@ def reliability(probability: Tensor, right: Tensor, bins: int = 15) -> Reliabili
             mean, share = float(probability[chosen].mean()), float(right[chosen].float().mean())
             table.append((mean, share, number))
             error += abs(mean - share) * number / len(right)
-    order = probability.argsort()
-    rank = torch.empty(len(order), dtype=torch.float64)
-    rank[order] = torch.arange(1, len(order) + 1, dtype=torch.float64)
+    _, level, equal = probability.unique(return_inverse=True, return_counts=True)
+    rank = (equal.cumsum(0) - (equal.double() - 1) / 2)[level]  # equal scores share their mean rank
     good, bad = int(right.sum()), int((~right).sum())
     above = float(rank[right].sum()) - good * (good + 1) / 2
     return Reliability(error, above / max(good * bad, 1), table)

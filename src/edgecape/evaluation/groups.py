@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from edgecape.data.dataset import Dataset, definition_of
+from edgecape.data.objects import read_coco
 from edgecape.errors import DataError
 
 CATEGORY, SUPERCATEGORY = "category ", "supercategory "  # prefixes of names: MP-100 has "face" as both
@@ -46,11 +51,30 @@ def chosen_supercategories(dataset: Dataset, definitions: Sequence[str]) -> dict
     return {**groups, "rest": [index for index in range(len(dataset.categories)) if index not in taken]}
 
 
-def known_and_new(dataset: Dataset, train: Dataset) -> dict[str, list[int]]:
-    """Categories whose keypoint definition some training category has, and the others: on the former a network has met
-    the keypoints in training, and only the kind of object is new."""
+def known_definitions(dataset: Dataset, train: Dataset) -> NDArray[np.bool_]:
+    """Of which categories some training category has the keypoint definition: on these a network has met the keypoints
+    in training, and only the kind of object is new."""
     met = {definition_of(category) for category in train.categories}
-    groups: dict[str, list[int]] = {"known definition": [], "new definition": []}
-    for index, category in enumerate(dataset.categories):
-        groups["known definition" if definition_of(category) in met else "new definition"].append(index)
-    return groups
+    return np.array([definition_of(category) in met for category in dataset.categories])
+
+
+def known_and_new(dataset: Dataset, train: Dataset) -> dict[str, list[int]]:
+    known = known_definitions(dataset, train)
+    return {"known definition": np.flatnonzero(known).tolist(), "new definition": np.flatnonzero(~known).tolist()}
+
+
+def overview(dataset: Dataset, train: Path | None) -> dict[str, list[int]]:
+    """All categories and, if there is a training file, those with known and new definitions apart."""
+    return everything(dataset) | (known_and_new(dataset, read_coco(train, train.parent)) if train else {})
+
+
+def breakdown(dataset: Dataset, chosen: Sequence[str], train: Path | None) -> dict[str, list[int]]:
+    """All that a report has: what is asked for, then super-categories if there are several, and every category."""
+    by_super = each_supercategory(dataset)
+    return {
+        **everything(dataset),
+        **(chosen_supercategories(dataset, chosen) if chosen else {}),
+        **overview(dataset, train),
+        **(by_super if len(by_super) > 1 else {}),
+        **each_category(dataset),
+    }

@@ -1,18 +1,21 @@
-"""What an evaluation leaves: the distance of every keypoint of every pair, from which all numbers can be computed."""
+"""What an evaluation leaves: the distance of every keypoint of every pair, and the numbers computed from them."""
 
 from __future__ import annotations
 
+import csv
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgecape.errors import DataError
 from edgecape.evaluation.metrics import THRESHOLDS, Floats, bootstrap_means, pair_metrics
-from edgecape.io.files import atomic_write
+from edgecape.io.files import atomic_write, write_json
 
 Groups = Mapping[str, Sequence[int]]  # name → indices of categories
 
@@ -70,6 +73,12 @@ class Result:
             raise DataError(f"{path} is not a saved evaluation result: {error}") from error
 
 
+def save_results(results: Mapping[str, Result], folder: Path) -> None:
+    """Each as a file named after its method."""
+    for name, result in results.items():
+        result.save(folder / f"{name.replace(', ', '_').replace(' %', '').replace(' ', '_')}.npz")
+
+
 @dataclass(frozen=True)
 class Row:
     """Means over the pairs of a group of categories, each with its 95 % interval."""
@@ -89,7 +98,7 @@ def summarise(
     return _rows(result.per_pair(thresholds), result, groups, resamples)
 
 
-def compare(
+def difference(
     first: Result, second: Result, groups: Groups, thresholds: Sequence[float] = THRESHOLDS, resamples: int = 1000
 ) -> list[Row]:
     """First minus second on the same pairs; where an interval leaves out 0, other photos would show it too."""
@@ -123,3 +132,38 @@ def _rows(metrics: dict[str, Floats], result: Result, groups: Groups, resamples:
             )
         )
     return rows
+
+
+@dataclass(frozen=True)
+class Report:
+    """The numbers of an evaluation in one place, as JSON and CSV."""
+
+    dataset: str
+    shots: int
+    coverage: str  # how much of the data set
+    notes: tuple[str, ...]
+    rows: Mapping[str, list[Row]]  # method → a row per group
+    published: Mapping[str, Mapping[str, float]]  # method → metrics
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def write_json(self, path: str | os.PathLike[str]) -> None:
+        write_json(path, self.to_dict(), indent=1)
+
+    def write_csv(self, path: str | os.PathLike[str]) -> None:
+        """One line per method and group; each metric with the ends of its 95 % interval."""
+        lines = [
+            {"group": row.group, "method": method, "categories": row.categories, "pairs": row.pairs}
+            | {
+                f"{metric}{end}": values[metric]
+                for metric in row.mean
+                for end, values in (("", row.mean), (" low", row.low), (" high", row.high))
+            }
+            for method, rows in self.rows.items()
+            for row in rows
+        ]
+        with atomic_write(path, newline="") as file:
+            writer = csv.DictWriter(file, fieldnames=list(lines[0]))
+            writer.writeheader()
+            writer.writerows(lines)

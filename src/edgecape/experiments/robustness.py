@@ -18,7 +18,7 @@ from torch import Tensor
 from edgecape.errors import SettingsError
 from edgecape.evaluation.evaluate import Method, Task
 from edgecape.evaluation.methods import ModelMethod, copy_support, proposals
-from edgecape.evaluation.results import Groups, Result, Row, compare, summarise
+from edgecape.evaluation.results import Groups, Result, Row, difference, summarise
 from edgecape.io.files import atomic_path
 from edgecape.model import graph
 from edgecape.model.network import Network
@@ -126,7 +126,9 @@ def summary(results: Mapping[str, Result], shares: Mapping[str, NDArray[np.float
     values = {name: summarise(result, groups, thresholds=(0.2,)) for name, result in results.items()}
     base = results[AS_GIVEN]
     differences = {
-        name: compare(result, base, groups, thresholds=(0.2,)) for name, result in results.items() if name != AS_GIVEN
+        name: difference(result, base, groups, thresholds=(0.2,))
+        for name, result in results.items()
+        if name != AS_GIVEN
     }
 
     def mean(share: NDArray[np.float64], group: str) -> float | None:

@@ -43,12 +43,12 @@ def read(path: str | os.PathLike[str], edge_base: EdgeBase = "auto") -> list[Lab
     edge_base: what the file counts its edges from: 0, 1 or "auto".
     """
     from edgecape.io.coco import load_coco, read_categories
-    from edgecape.io.paths import locate
+    from edgecape.io.paths import find_annotations
 
     with reading(path):
         file = load_coco(path)
         categories, notes = read_categories(file, edge_base)
-    root = locate(path)[1]
+    root = find_annotations(path)[1]
     categories = [category for category in categories if category.K]
     if not categories:
         raise DataError(f"{path}: no category has keypoints; is this a COCO file of boxes or masks?")

@@ -8,7 +8,9 @@ from pathlib import Path
 from edgecape.errors import DataError
 
 
-def locate(data: str | os.PathLike[str], images: str | os.PathLike[str] | None = None) -> tuple[list[Path], Path]:
+def find_annotations(
+    data: str | os.PathLike[str], images: str | os.PathLike[str] | None = None
+) -> tuple[list[Path], Path]:
     """Annotation files and image folder of a file or of a folder.
 
     A folder has its files in itself or in annotations/, and its images in images/ or, as MP-100's guide has it, beside

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgecape.data.dataset import Dataset, definition_of
+from edgecape.data.dataset import Dataset
 from edgecape.data.features import FeatureStore
 from edgecape.evaluation.episodes import protocol_episodes
 from edgecape.evaluation.evaluate import evaluate
+from edgecape.evaluation.groups import known_definitions
 from edgecape.evaluation.methods import ModelMethod, final, proposals
 from edgecape.matching.network import lora_of
 from edgecape.model.network import Network
@@ -19,8 +20,7 @@ class Validation:
     def __init__(self, dataset: Dataset, training: Dataset, store: FeatureStore, episodes: int, shots: int = 1):
         self.dataset, self.store = dataset, store
         self.episodes, _ = protocol_episodes(dataset, shots, episodes=episodes)
-        met = {definition_of(category) for category in training.categories}
-        self.known = np.array([definition_of(category) in met for category in dataset.categories])
+        self.known = known_definitions(dataset, training)
 
     def __call__(self, network: Network) -> dict[str, float]:
         store = self.store.with_lora(lora_of(network))

@@ -1,0 +1,173 @@
+"""What methods are measured on, and which methods: a part of a data set, the protocol's pairs of it, groups of its
+categories. PyTorch is imported by what needs it only, so that a command can read its options without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from edgecape.data.dataset import Dataset, coverage, usable
+from edgecape.data.objects import read_coco
+from edgecape.errors import DataError, SettingsError, WeightsError
+from edgecape.evaluation.episodes import Episode, pairs, protocol_episodes, restrict
+from edgecape.io.edge_base import EdgeBase
+from edgecape.io.paths import find_annotations
+
+if TYPE_CHECKING:
+    from edgecape.data.features import FeatureStore
+    from edgecape.evaluation.evaluate import Method
+    from edgecape.evaluation.results import Result
+    from edgecape.model.backbone import Backbone
+    from edgecape.runtime.torch_runtime import TorchRuntime
+
+    Methods = Mapping[FeatureStore, Mapping[str, Method]]  # by the features they see
+
+
+@dataclass(frozen=True)
+class BenchmarkOptions:
+    """Which pairs of which data set, as commands ask for it."""
+
+    data: Positional[Annotated[Path, arg(metavar="DATA")]]
+    """COCO-keypoints file, or folder with annotations/ and images/."""
+    images: Path | None = None
+    """Folder that the file names are relative to; found by itself in such a folder."""
+    split: str | None = None
+    """Which file of a folder: its name or the end of it, such as test or split1_test."""
+    shots: int = 1
+    """Supports per episode; 1 and 5 are usual."""
+    episodes: int = 200
+    """Per category; published numbers have 200, validation 100."""
+    categories: UseAppendAction[tuple[str, ...]] = ()
+    """Only this category, by name or id; repeat it for more."""
+    skip_missing: bool = False
+    """Leave out objects whose image is missing."""
+    edge_base: EdgeBase = "auto"
+    """What edges are counted from; auto decides from the edges and says when it cannot."""
+
+
+@dataclass(frozen=True, eq=False)
+class Benchmark:
+    """The protocol's pairs of the objects that are meant."""
+
+    dataset: Dataset
+    shots: int
+    episodes: Sequence[Episode]
+    coverage: str  # how much of the data set
+    notes: tuple[str, ...]
+
+    @staticmethod
+    def read(options: BenchmarkOptions) -> Benchmark:
+        dataset = read_coco(*_one_file(options), options.edge_base)
+        allowed = usable(dataset, options.categories, options.skip_missing)
+        if not options.skip_missing:
+            _check_images(dataset, allowed)
+        official, notes = protocol_episodes(dataset, options.shots, options.episodes)
+        chosen = restrict(official, allowed)  # some of the official pairs, never others
+        part = f"{len(pairs(chosen))} of {len(pairs(official))} pairs ({options.episodes} episodes per category)"
+        covered = f"{part}, {coverage(dataset, allowed)} of {dataset.name}"
+        if not chosen:
+            raise DataError(f"nothing can be evaluated: {covered}")
+        return Benchmark(dataset, options.shots, chosen, covered, (*dataset.notes, *notes))
+
+    @property
+    def title(self) -> str:
+        return f"{self.dataset.name}, {self.shots}-shot"
+
+    @property
+    def pairs(self) -> int:
+        return sum(len(episode.queries) for episode in self.episodes)
+
+    def measure(self, methods: Methods, progress: Callable[[int], None] | None = None) -> dict[str, Result]:
+        """The result of every method; `progress` is told the number of pairs done, once per store."""
+        from edgecape.evaluation.evaluate import evaluate
+
+        results: dict[str, Result] = {}
+        for store, several in methods.items():
+            results |= evaluate(self.dataset, self.episodes, several, store, progress)
+        return results
+
+
+def _one_file(options: BenchmarkOptions) -> tuple[Path, Path]:
+    """The one annotation file that is meant, and its image folder."""
+    files, root = find_annotations(options.data, options.images)
+    split, stems = options.split, {file.name.removesuffix(".gz").removesuffix(".json"): file for file in files}
+    matching = [stem for stem in stems if split is None or stem == split or stem.endswith(f"_{split}")]
+    if len(matching) != 1:
+        found = "none fits" if not matching else f"{len(matching)} fit"
+        raise DataError(f"{options.data} has the files {', '.join(stems)}; {found}, say which one with --split")
+    return stems[matching[0]], root
+
+
+def _check_images(dataset: Dataset, allowed: frozenset[int]) -> None:
+    paths = sorted({dataset.instances[index].image for index in allowed})
+    missing = [path for path in paths if not path.is_file()]
+    if missing:
+        raise DataError(
+            f"{len(missing)} of {len(paths)} images of {dataset.name} are missing, for example {missing[0]}; "
+            "--skip-missing evaluates on those that are there"
+        )
+
+
+# --- methods -------------------------------------------------------------------------------------------------
+
+
+def load(model: str) -> TorchRuntime:
+    """A model as commands name it, on this process's device."""
+    from edgecape.evaluation.evaluate import processes
+    from edgecape.predictor import EdgeCape
+
+    return EdgeCape.from_pretrained(None if model == "default" else model, device=processes().device).torch_runtime
+
+
+def choose_methods(
+    model: str, layers: tuple[int, ...], with_baselines: bool, cache: Path | None
+) -> tuple[Methods, list[str]]:
+    """A model ("none": none) and what it is compared with, by the features they see; and notes."""
+    from edgecape.data.features import FeatureStore
+    from edgecape.evaluation.evaluate import processes
+    from edgecape.evaluation.methods import ModelMethod, baselines, final, variants, whitened_matching
+    from edgecape.matching.network import MatchingNetwork, lora_of
+    from edgecape.model.settings import BackboneSettings
+    from edgecape.weights.backbones import load_backbone
+
+    if not layers:
+        raise SettingsError("matching needs at least one layer of the backbone; --layers -1 is the last")
+    if model == "none":
+        if not with_baselines:
+            raise SettingsError("there is nothing to measure: neither a model nor baselines")
+        backbone, fingerprint = load_backbone(BackboneSettings(layers=layers))
+        return {FeatureStore(backbone.to(processes().device), fingerprint, cache): baselines(backbone)}, []
+    loaded = load(model)
+    own = FeatureStore.of(loaded, cache)
+    if not with_baselines:
+        return {own: {"model": final(ModelMethod(loaded.network))}}, []
+    untouched = own if lora_of(loaded.network) is None else own.with_lora(None)  # what nobody trained
+    backbone, notes = _with_layers(loaded, layers)
+    other = FeatureStore(backbone, loaded.backbone_fingerprint, cache)
+    methods = {untouched if backbone is loaded.backbone else other: baselines(backbone)}
+    if isinstance(loaded.network, MatchingNetwork) and loaded.network.direct is not None:
+        methods.setdefault(untouched, {})["whitened matching"] = whitened_matching(loaded.network)
+    methods.setdefault(own, {}).update(variants(loaded.network))
+    return methods, notes
+
+
+def _with_layers(model: TorchRuntime, layers: tuple[int, ...]) -> tuple[Backbone, list[str]]:
+    """The model's backbone with other output layers; the one it has if that is all there is of it."""
+    from edgecape.evaluation.methods import layer_channels
+    from edgecape.weights.backbones import load_backbone
+
+    try:
+        other, fingerprint = load_backbone(replace(model.backbone.settings, layers=layers, trainable=False))
+        if fingerprint != model.backbone_fingerprint:
+            raise WeightsError("it has weights of its own")
+    except WeightsError as error:
+        return model.backbone, [
+            f"matching with the layers that the model uses; its backbone has no others here: {error}"
+        ]
+    if layer_channels(other) == layer_channels(model.backbone):
+        return model.backbone, []
+    return other.to(model.device), []
