@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from edgecape.studio.limits import Limits
+
 FAR = 1e6  # pixels: no photo is that large, and float32 still counts single ones
 
 
@@ -236,20 +238,8 @@ class QueueFacts(Model):
     running: int
 
 
-class LimitFacts(Model):
-    upload_bytes: int
-    request_bytes: int
-    json_bytes: int
-    pixels: int
-    keypoints: int
-    shots: int
-    photos: int
-    queue: int
-    prompts: int
-
-
 class Status(Model):
     version: str
     model: ModelFacts
-    limits: LimitFacts
+    limits: Limits
     queue: QueueFacts
