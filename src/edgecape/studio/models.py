@@ -218,6 +218,7 @@ class Prediction(Model):
 
 
 class Format(About):
+    title: str
     suffix: str
 
 
