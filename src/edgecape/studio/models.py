@@ -83,7 +83,7 @@ class Shot(Model):
 
 
 class Found(Model):
-    keypoints: list[Place]
+    keypoints: list[Place | None] = Field(description="null where it was not found")
     scores: list[Share] = Field(description="probability that the keypoint is within 10 % of the box's longer side")
 
 
