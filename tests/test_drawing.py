@@ -1,10 +1,22 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from edgecape.drawing import draw_graph, draw_keypoints, draw_pose, draw_support, graph_edges, palette, story
+from edgecape.drawing import (
+    draw_graph,
+    draw_keypoints,
+    draw_pose,
+    draw_poses,
+    draw_support,
+    graph_edges,
+    palette,
+    story,
+)
 from edgecape.examples import lamp
+from edgecape.types import Support
 
 from toy import estimator
 
@@ -58,3 +70,29 @@ def test_a_story_has_all_its_pictures():
     assert draw_support(example.support, names=True).shape == example.support.image.shape
     assert (draw_graph(example.support, prompt) != draw_support(example.support)).any()
     assert draw_pose(example.queries[0], poses[0], names=True).shape == example.queries[0].shape
+
+
+def test_a_keypoint_that_is_nowhere_is_left_out_with_its_edges_and_its_name():
+    lost = np.array([(30, 30), (np.nan, np.nan), (120, 90)], dtype=np.float32)
+    drawn = draw_keypoints(GREY, lost, [(0, 1), (1, 2)], names=["a", "b", "c"])
+    np.testing.assert_array_equal(drawn[:20, :20], 128)  # nothing at the origin
+    assert change(drawn, 30, 30) > 60 and change(drawn, 120, 90) > 60 and change(drawn, 75, 60) == 0
+    assert (draw_keypoints(GREY, np.full((2, 2), np.nan, dtype=np.float32), [(0, 1)]) == GREY).all()
+    assert change(draw_keypoints(GREY, lost, [(0, 2)]), 75, 60) > 0
+
+
+def test_what_the_support_does_not_show_is_left_out():
+    support = Support(GREY, [(30, 30), (120, 90), (9, 9)], [(0, 1), (1, 2)], visible=[True, True, False])
+    for drawn in (draw_support(support), draw_graph(support, SimpleNamespace(weights=np.ones((3, 3))))):
+        assert change(drawn, 30, 30) > 60 and change(drawn, 75, 60) > 0
+        np.testing.assert_array_equal(drawn[:15, :15], 128)
+
+
+def test_a_story_is_told_of_what_was_found():
+    model, example = estimator(), lamp()
+    prompt = model.prompt(example.support)
+    (pose,) = model.predict(prompt, [example.queries[0]])
+    pose.keypoints[1], pose.scores[1] = np.nan, 0
+    drawn = draw_poses(example.queries[0], [pose], longest=100)
+    assert max(drawn.shape) == 100
+    assert story(example.support, prompt, [(example.queries[0], pose)]).shape[1] > 3 * 320

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import sys
 
 import numpy as np
 import pytest
 
 from edgecape.errors import AnnotationError, EdgeCapeError
-from edgecape.types import Prompt, Support, as_box
+from edgecape.types import Pose, Prompt, Support, as_box
 
 THREE = [(1, 2), (3, 4), (5, 6)]
 
@@ -105,6 +107,77 @@ def test_what_does_not_fit_is_refused(changes, message):
 def test_a_box_is_four_floats():
     assert as_box(np.array([1, 2, 3, 4])) == (1.0, 2.0, 3.0, 4.0)
     assert all(type(value) is float for value in as_box((1, 2, 3, 4)))
+
+
+# --- poses -----------------------------------------------------------------------------------------------------------
+
+NAN = float("nan")
+
+
+def pose(**changes) -> Pose:
+    """The second keypoint was not found."""
+    values = {
+        "keypoints": np.array([(1.23456, -0.0), (NAN, NAN), (5, 6)], dtype=np.float32),
+        "scores": np.array([0.5, 0, 0.75], dtype=np.float32),
+        "box": (0.0, 1.0, 30.0, 40.0),
+        "proposals": np.array([(1, 2), (NAN, 4), (5, 7)], dtype=np.float32),
+        "names": ("nose", "œil", "tail"),
+        "skeleton": ((0, 1), (1, 2)),
+    }
+    return Pose(**{**values, **changes})
+
+
+def test_what_was_found_and_how_sure_it_is():
+    assert pose().found.tolist() == [True, False, True] and pose().score == 0.625
+    nowhere = pose(keypoints=np.full((3, 2), np.nan, dtype=np.float32))
+    assert not nowhere.found.any() and nowhere.score == 0
+
+
+def test_a_pose_as_json():
+    text = json.dumps(pose().to_dict(), allow_nan=False)
+    assert json.loads(text) == {
+        "keypoints": [[1.235, 0.0], None, [5.0, 6.0]],
+        "scores": [0.5, 0.0, 0.75],
+        "box": [0.0, 1.0, 30.0, 40.0],
+        "proposals": [[1.0, 2.0], None, [5.0, 7.0]],
+        "names": ["nose", "œil", "tail"],
+        "skeleton": [[0, 1], [1, 2]],
+    }
+    back = Pose.from_dict(json.loads(text))
+    assert back.to_dict() == pose().to_dict()
+    assert back.keypoints.dtype == back.scores.dtype == back.proposals.dtype == np.float32
+    assert np.isnan(back.keypoints[1]).all() and (back.names, back.skeleton) == (pose().names, pose().skeleton)
+    bare = Pose.from_dict(pose(names=None, skeleton=None).to_dict())
+    assert bare.names is None and bare.skeleton is None
+
+
+def test_a_score_that_is_no_number_does_no_harm():
+    odd = pose(scores=np.array([0.5, np.nan, 0.75], dtype=np.float32))
+    assert odd.to_dict()["scores"] == [0.5, 0.0, 0.75] and odd.score == 0.625
+
+
+@pytest.mark.parametrize("change", [{"scores": [1]}, {"keypoints": [[1, 2]]}, {"box": [1]}, {"proposals": "x"}])
+def test_values_that_are_no_pose(change):
+    with pytest.raises(AnnotationError):
+        Pose.from_dict(pose().to_dict() | change)
+
+
+def test_supervision_takes_a_pose():
+    supervision = pytest.importorskip("supervision")
+    points = pose().to_supervision()
+    assert points.xy.shape == (1, 3, 2) and points.xy[0, 1].tolist() == [0, 0]
+    np.testing.assert_allclose(points.keypoint_confidence, [[0.5, 0, 0.75]])
+    np.testing.assert_allclose(points.detection_confidence, [0.625])
+    drawn = supervision.VertexAnnotator(radius=2).annotate(np.zeros((40, 40, 3), dtype=np.uint8), points)
+    assert drawn[6, 5].any() and not drawn[20:, 20:].any()
+    both = supervision.KeyPoints.merge([points, pose().to_supervision()])
+    np.testing.assert_allclose(both.as_detections().xyxy[0], [1.23456, 0, 5, 6], atol=1e-4)
+
+
+def test_without_supervision_it_says_what_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "supervision", None)
+    with pytest.raises(EdgeCapeError, match="pip install supervision"):
+        pose().to_supervision()
 
 
 # --- prompts ---------------------------------------------------------------------------------------------------------

@@ -30,10 +30,6 @@ def _sizes(image: RGB) -> tuple[int, int]:
     return max(3, round(side / 90)), max(1, round(side / 250))
 
 
-def _blend(image: RGB, drawn: RGB, opacity: float) -> None:
-    cv2.addWeighted(drawn, opacity, image, 1 - opacity, 0, dst=image)
-
-
 def draw_keypoints(
     image: RGB,
     keypoints: NDArray[np.float32],
@@ -42,7 +38,7 @@ def draw_keypoints(
     names: Sequence[str] | None = None,
     edge_weights: Sequence[float] | None = None,
 ) -> RGB:
-    """A copy of the picture with keypoints (K, 2) and edges on it.
+    """A copy of the picture with keypoints (K, 2) and edges on it, but for those that are nowhere (nan).
 
     Each keypoint has its colour and a dark rim, so that it shows on any ground; the lower its score the fainter it is.
     edge_weights in [0, 1] set the width and opacity of each edge.
@@ -52,25 +48,29 @@ def draw_keypoints(
     radius, width = _sizes(image)
     certainty = np.ones(K) if scores is None else np.asarray(scores, dtype=np.float64)
     opacity = FAINT + (1 - FAINT) * certainty.clip(0, 1)
-    points = [tuple(int(v) for v in np.rint(point)) for point in keypoints]
+    points = {k: tuple(int(v) for v in np.rint(keypoints[k])) for k in range(K) if np.isfinite(keypoints[k]).all()}
     for index, (i, j) in enumerate(edges):
+        if i not in points or j not in points:
+            continue
         weight = 1.0 if edge_weights is None else float(np.clip(edge_weights[index], 0, 1))
         drawn = canvas.copy()
         thick = max(1, round(width * (0.5 + 2.5 * weight)))
         cv2.line(drawn, points[i], points[j], (20, 20, 20), thick + 2, cv2.LINE_AA)
         cv2.line(drawn, points[i], points[j], (255, 255, 255), thick, cv2.LINE_AA)
-        _blend(canvas, drawn, min(opacity[i], opacity[j]) * (0.35 + 0.5 * weight))
-    for point, colour, strength in zip(points, palette(K), opacity, strict=True):
+        strength = min(opacity[i], opacity[j]) * (0.35 + 0.5 * weight)
+        cv2.addWeighted(drawn, strength, canvas, 1 - strength, 0, dst=canvas)
+    colours = palette(K)
+    for k, point in points.items():
         drawn = canvas.copy()
         cv2.circle(drawn, point, radius + max(1, radius // 3), (20, 20, 20), -1, cv2.LINE_AA)
-        cv2.circle(drawn, point, radius, colour, -1, cv2.LINE_AA)
-        _blend(canvas, drawn, float(strength))
+        cv2.circle(drawn, point, radius, colours[k], -1, cv2.LINE_AA)
+        cv2.addWeighted(drawn, opacity[k], canvas, 1 - opacity[k], 0, dst=canvas)
     if names is not None:
         scale = max(0.35, radius / 12)
-        for point, name, colour in zip(points, names, palette(K), strict=True):
+        for k, point in points.items():
             place = (point[0] + radius + 2, point[1] - radius)
-            cv2.putText(canvas, name, place, cv2.FONT_HERSHEY_SIMPLEX, scale, (20, 20, 20), 3, cv2.LINE_AA)
-            cv2.putText(canvas, name, place, cv2.FONT_HERSHEY_SIMPLEX, scale, colour, 1, cv2.LINE_AA)
+            cv2.putText(canvas, names[k], place, cv2.FONT_HERSHEY_SIMPLEX, scale, (20, 20, 20), 3, cv2.LINE_AA)
+            cv2.putText(canvas, names[k], place, cv2.FONT_HERSHEY_SIMPLEX, scale, colours[k], 1, cv2.LINE_AA)
     return canvas
 
 
@@ -104,29 +104,21 @@ def graph_edges(weights: NDArray[np.float32], least: float = 0.05) -> tuple[list
 
 def draw_support(support: Support, names: bool = False) -> RGB:
     """The support photo with the skeleton that was given."""
-    assert support.visible is not None
-    edges = [(i, j) for i, j in support.skeleton or () if support.visible[i] and support.visible[j]]
-    return draw_keypoints(
-        load_image(support.image),
-        support.keypoints,
-        edges,
-        support.visible.astype(np.float32),
-        support.names if names else None,
-    )
+    photo = load_image(support.image)
+    return draw_keypoints(photo, _marked(support), support.skeleton or (), names=support.names if names else None)
 
 
 def draw_graph(support: Support, prompt: Prompt) -> RGB:
     """The support photo with the predicted graph: the heavier an edge, the wider."""
-    assert support.visible is not None
     edges, strength = graph_edges(prompt.weights)
-    kept = [n for n, (i, j) in enumerate(edges) if support.visible[i] and support.visible[j]]
-    return draw_keypoints(
-        load_image(support.image),
-        support.keypoints,
-        [edges[n] for n in kept],
-        support.visible.astype(np.float32),
-        edge_weights=[strength[n] ** 2 for n in kept],
-    )
+    photo = load_image(support.image)
+    return draw_keypoints(photo, _marked(support), edges, edge_weights=[weight**2 for weight in strength])
+
+
+def _marked(support: Support) -> NDArray[np.float32]:
+    """Nowhere what the photo does not show."""
+    assert support.visible is not None
+    return np.where(support.visible[:, None], support.keypoints, np.float32(np.nan))
 
 
 def captioned(image: RGB, caption: str, height: int = 320) -> RGB:
@@ -156,7 +148,7 @@ def story(support: Support, prompt: Prompt, queries: Sequence[tuple[Any, Pose]])
     given = "marked, with skeleton" if support.skeleton else "marked, no skeleton"
     pictures = [(given, draw_support(support)), ("predicted graph", draw_graph(support, prompt))]
     for image, pose in queries:
-        pictures.append((f"found, mean score {pose.scores.mean():.2f}", draw_pose(image, pose)))
+        pictures.append((f"found, mean score {pose.score:.2f}", draw_pose(image, pose)))
     return side_by_side(pictures)
 
 

@@ -8,7 +8,7 @@ moves steadily trails by v / (2π f), which is less than `lag` box sides however
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -38,43 +38,36 @@ def share_of_new(cutoff: Array | float, fps: float) -> Array | float:
 
 
 class OneEuro:
-    """The filter of a set of points (…, 2), measured in box sides; call it with each frame's in turn."""
+    """The filter of a set of points (…, 2), measured in box sides; call it with each frame's in turn.
+
+    A point that is nowhere (nan) stays so, and where it comes back its filter starts anew: nobody saw it move.
+    """
 
     def __init__(self, fps: float, settings: SmoothingSettings | None = None):
         self.fps = fps
         self.settings = settings or SmoothingSettings()
-        self.before: Array | None = None  # unfiltered
-        self.smooth: Array | None = None
-        self.velocity: Array | float = 0.0
+        self.before = self.smooth = self.velocity = np.empty(0)  # before: unfiltered
 
     def __call__(self, points: Array) -> Array:
-        if self.before is None or self.smooth is None:
-            self.before = self.smooth = points
-            return points
         settings = self.settings
+        if points.shape != self.smooth.shape:
+            self.before = self.smooth = self.velocity = np.full(points.shape, np.nan)
+        new = ~np.isfinite(self.smooth).all(axis=-1, keepdims=True)
         moved = (points - self.before) * self.fps
-        self.velocity = self.velocity + share_of_new(settings.speed_cutoff, self.fps) * (moved - self.velocity)
+        velocity = self.velocity + share_of_new(settings.speed_cutoff, self.fps) * (moved - self.velocity)
+        self.velocity = np.where(new, 0.0, velocity)
         speed = np.linalg.norm(self.velocity, axis=-1, keepdims=True)
         cutoff = settings.cutoff + speed / (2 * math.pi * settings.lag)
         self.before = points
-        self.smooth = self.smooth + share_of_new(cutoff, self.fps) * (points - self.smooth)
+        self.smooth = np.where(new, points, self.smooth + share_of_new(cutoff, self.fps) * (points - self.smooth))
         return self.smooth
 
 
-def smooth_poses(
-    frames: Iterable[Sequence[Pose]], fps: float, settings: SmoothingSettings | None = None
-) -> Iterator[list[Pose]]:
-    """The poses of consecutive frames with their keypoints steadied; scores and proposals stay as they are.
+def smooth_poses(poses: Sequence[Pose], euro: OneEuro) -> list[Pose]:
+    """The poses of the next frame with their keypoints steadied; scores and proposals stay as they are.
 
     The objects of a frame keep their order; where their number changes, the filter starts anew.
     """
-    euro, objects = OneEuro(fps, settings), -1
-    for poses in frames:
-        if len(poses) != objects:
-            euro, objects = OneEuro(fps, settings), len(poses)
-        if not poses:
-            yield []
-            continue
-        sides = np.array([max(pose.box[2:]) for pose in poses])[:, None, None]
-        points = euro(np.stack([pose.keypoints for pose in poses]) / sides) * sides
-        yield [replace(pose, keypoints=place.astype(np.float32)) for pose, place in zip(poses, points, strict=True)]
+    sides = np.array([max(pose.box[2:]) for pose in poses])[:, None, None]
+    points = euro(np.array([pose.keypoints for pose in poses]) / sides) * sides
+    return [replace(pose, keypoints=place.astype(np.float32)) for pose, place in zip(poses, points, strict=True)]

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from edgecape.errors import AnnotationError
+from edgecape.errors import AnnotationError, EdgeCapeError
 
 Box = tuple[float, float, float, float]
+PIXEL_DIGITS, SCORE_DIGITS = 3, 6  # decimals that files keep: an error of at most 0.0005 px
 
 
 def as_points(values: ArrayLike, what: str = "keypoints") -> NDArray[np.float32]:
@@ -131,15 +132,65 @@ class Pose:
     """Keypoints found on one object of one photo."""
 
     keypoints: NDArray[np.float32]
-    """(K, 2) pixels of that photo, origin top left."""
+    """(K, 2) pixels of that photo, origin top left; nan where a keypoint was not found."""
     scores: NDArray[np.float32]
-    """(K,) probability that the keypoint is within 10 % of the box's longer side."""
+    """(K,) probability that the keypoint is within 10 % of the box's longer side; 0 where it was not found."""
     box: Box
     """(x, y, w, h) the model looked at."""
     proposals: NDArray[np.float32]
     """(K, 2) pixels: the first guess, by similarity alone, before the graph decoder moved it."""
     names: tuple[str, ...] | None = None
     skeleton: tuple[tuple[int, int], ...] | None = None
+
+    @property
+    def found(self) -> NDArray[np.bool_]:
+        """(K,): which keypoints have a place."""
+        return np.all(np.isfinite(self.keypoints), axis=1)
+
+    @property
+    def score(self) -> float:
+        """The mean score of the keypoints that were found; 0 if none was."""
+        return float(self.scores[self.found].mean()) if self.found.any() else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; None in the place of a keypoint that was not found."""
+        return {
+            "keypoints": _places(self.keypoints),
+            "scores": np.where(self.found, self.scores, 0).astype(np.float64).round(SCORE_DIGITS).tolist(),
+            "box": list(self.box),
+            "proposals": _places(self.proposals),
+            "names": None if self.names is None else list(self.names),
+            "skeleton": None if self.skeleton is None else [list(edge) for edge in self.skeleton],
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Pose:
+        points, proposals = (
+            as_points([(np.nan, np.nan) if place is None else place for place in values[what]], what)
+            for what in ("keypoints", "proposals")
+        )
+        scores, names, skeleton = np.array(values["scores"], np.float32), values.get("names"), values.get("skeleton")
+        if not len(points) == len(proposals) == len(scores):
+            raise AnnotationError(
+                f"a pose has {len(points)} keypoints, {len(proposals)} proposals, {len(scores)} scores"
+            )
+        edges = None if skeleton is None else as_edges(skeleton, len(points))
+        return cls(points, scores, as_box(values["box"]), proposals, None if names is None else tuple(names), edges)
+
+    def to_supervision(self) -> Any:
+        """supervision.KeyPoints of one object; what was not found is at (0, 0) with confidence 0, as is usual there."""
+        try:
+            from supervision import KeyPoints
+        except ImportError:
+            raise EdgeCapeError("to_supervision needs a package that is missing: pip install supervision") from None
+        points, scores = np.where(self.found[:, None], self.keypoints, 0), np.where(self.found, self.scores, 0)
+        whole = np.array([self.score], dtype=np.float32)
+        return KeyPoints(points[None], keypoint_confidence=scores[None], detection_confidence=whole)
+
+
+def _places(points: NDArray[np.float32]) -> list[list[float] | None]:
+    rounded = (points.astype(np.float64).round(PIXEL_DIGITS) + 0.0).tolist()  # + 0.0 makes -0.0 a plain 0
+    return [place if known.all() else None for place, known in zip(rounded, np.isfinite(points), strict=True)]
 
 
 @dataclass(frozen=True, eq=False)

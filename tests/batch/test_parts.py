@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from edgecape.batch.parts import Entry, Journal
+from edgecape.batch.parts import Journal
 from edgecape.errors import DataError
+from edgecape.formats.labels import Entry
 from edgecape.types import Pose, Prompt
 
 RNG = np.random.default_rng(0)
@@ -59,6 +61,34 @@ def test_entries_come_back(path):
             np.testing.assert_allclose(pose.scores, original.scores, atol=1e-6)
             assert (pose.box, pose.names, pose.skeleton) == (original.box, original.names, original.skeleton)
             assert pose.keypoints.dtype == pose.scores.dtype == np.float32
+
+
+def test_a_keypoint_that_was_not_found_is_null(path):
+    """Never the word NaN, which is no JSON."""
+    given = entry("a.jpg")
+    given.poses[0].keypoints[1], given.poses[0].proposals[1], given.poses[0].scores[1] = np.nan, np.nan, 0
+    with Journal(path, PROMPT) as journal:
+        journal.add(given)
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is no JSON")
+
+    lines = [json.loads(line, parse_constant=refuse) for line in path.read_text().splitlines()]
+    assert lines[1]["poses"][0]["keypoints"][1] is None and lines[1]["poses"][0]["proposals"][1] is None
+    assert set(lines[1]["poses"][0]) == {"keypoints", "scores", "box", "proposals"}  # the rest is in the first line
+    with Journal(path, PROMPT, resume=True) as journal:
+        (found,) = journal
+    np.testing.assert_array_equal(found.poses[0].found, [True, False, True])
+    np.testing.assert_allclose(found.poses[0].keypoints, given.poses[0].keypoints, atol=1e-3)
+    assert found.poses[0].scores[1] == 0
+
+
+def test_a_prompt_with_a_keypoint_that_no_support_shows_is_known_again(path):
+    tokens = PROMPT.tokens.copy()
+    tokens[1] = np.nan
+    with Journal(path, replace(PROMPT, tokens=tokens)) as journal:
+        journal.add(entry("1.jpg"))
+    assert files(path, replace(PROMPT, tokens=tokens)) == ["1.jpg"]
 
 
 def test_whatever_a_crash_leaves_the_whole_lines_are_kept(path):
@@ -118,10 +148,21 @@ def test_other_files_are_left_alone(path, content):
     assert path.read_text() == content
 
 
-def test_a_damaged_line_is_named(path):
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"file": "2.jpg"}',
+        "[]",
+        '{"file": "2.jpg", "size": [1, 1], "poses": [{"keypoints": [[1, 2]], "scores": [], "box": [0, 0, 1, 1], '
+        '"proposals": [null]}]}',
+        '{"file": "2.jpg", "size": [1, 1], "poses": [{"keypoints": [[1, 2]], "scores": [1], "box": [0], '
+        '"proposals": [null]}]}',
+    ],
+)
+def test_a_damaged_line_is_named(path, line):
     with Journal(path, PROMPT) as journal:
         journal.add(entry("1.jpg"))
     with open(path, "a") as file:
-        file.write('{"file": "2.jpg"}\n')
+        file.write(line + "\n")
     with pytest.raises(DataError, match="line 3 is damaged"):
         files(path)

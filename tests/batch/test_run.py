@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from edgecape.batch.parts import Entry, Journal
+from edgecape.batch.parts import Journal
 from edgecape.batch.queries import count, find_queries
 from edgecape.batch.run import run
 from edgecape.errors import DataError, ImageError
 from edgecape.examples import lamp
+from edgecape.formats.labels import Entry
 
 from toy import estimator
 

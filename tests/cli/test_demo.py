@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from edgecape import EdgeCape
 from edgecape.cli.main import main
 from edgecape.examples import all_examples
 
@@ -53,3 +54,22 @@ def test_your_own_pictures(model, tmp_path: Path):
 def test_half_a_request(capsys, tmp_path):
     assert main(["demo", "--query", "b.png", "-o", str(tmp_path)]) == 2
     assert "both --support and --query" in capsys.readouterr().err
+
+
+def test_a_keypoint_that_is_not_found_is_null(model, tmp_path: Path, monkeypatch):
+    predict = EdgeCape.predict
+
+    def lose(*given, **options):
+        poses = predict(*given, **options)
+        for pose in poses:
+            pose.keypoints[1], pose.proposals[1], pose.scores[1] = float("nan"), float("nan"), 0
+        return poses
+
+    monkeypatch.setattr(EdgeCape, "predict", lose)
+    assert main(["demo", "-o", str(tmp_path)]) == 0
+    for example in all_examples():
+        text = (tmp_path / f"{example.name}.json").read_text()
+        assert "NaN" not in text
+        for pose in json.loads(text)["poses"]:
+            assert [place is None for place in pose["keypoints"]] == [k == 1 for k in range(len(pose["scores"]))]
+            assert pose["scores"][1] == 0 and len(pose["box"]) == 4

@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,11 @@ from PIL import Image
 
 from edgecape import formats
 from edgecape.cli.main import main
+from edgecape.cli.predict import _doubtful, predict
 from edgecape.examples.lamps import draw_lamp
+from edgecape.formats.labels import Entry
 from edgecape.io.video import read_frames, write_video
+from edgecape.types import Pose
 
 from toy import estimator, write_lamps
 
@@ -115,6 +119,57 @@ def test_points_come_out_in_the_objects_of_a_box_file(model, folder, support, tm
     assert found == {"1001.png": boxes, "1002.png": []}
 
 
+@pytest.fixture
+def forgetful(model, monkeypatch):
+    """Does not find the second keypoint, as if no support showed it."""
+    predict = model.predict
+
+    def lose(*given, **options):
+        poses = predict(*given, **options)
+        for pose in poses:
+            pose.keypoints[1], pose.proposals[1], pose.scores[1] = np.nan, np.nan, 0
+        return poses
+
+    monkeypatch.setattr(model, "predict", lose)
+
+
+@pytest.mark.parametrize("format", [name for name, kind in formats.FORMATS.items() if kind.reader])
+def test_a_keypoint_that_is_not_found(forgetful, folder, support, tmp_path, capsys, format):
+    out = tmp_path / "out"
+    common = ["predict", str(folder), "--support", str(support), "-o", str(out), "--format", format, "--draw"]
+    assert main(common) == 0
+    said = capsys.readouterr().out
+    assert main([*common, "--skip-existing"]) == 0
+    assert "5 done before" in (again := capsys.readouterr().out)
+    assert said.split("look first at")[1] == again.split("look first at")[1]  # the journal keeps what was not found
+    target = out / f"predictions{formats.FORMATS[format].suffix}"
+    if format == "yolo":
+        for photo in folder.glob("*.png"):
+            os.makedirs(target / "images", exist_ok=True)
+            Image.open(photo).save(target / "images" / photo.name)
+    (labels,) = formats.read(target)
+    assert len(labels.images) == 5
+    for image in labels.images:
+        visible = image.objects[0].visible
+        assert visible.any() and not visible[1]
+        assert format in ("yolo", "labelstudio") or visible.sum() == len(labels.names) - 1  # those drop what is outside
+
+
+def test_the_least_certain_are_named_by_what_was_found():
+    def searched(file: str, *scores: float) -> Entry:
+        points = np.array([(1, 1) if score else (np.nan, np.nan) for score in scores], dtype=np.float32)
+        pose = Pose(points, np.array(scores, dtype=np.float32), (0, 0, 9, 9), points)
+        return Entry(file, (9, 9), [pose])
+
+    entries = [searched("a", 0.9, 0), searched("b", 0.5, 0.5), searched("c", 0.8, 0.8), searched("d", 0.2, 0.2)]
+    assert _doubtful(entries) == "\n  scores   0.60 on average; look first at d (0.20), b (0.50), c (0.80)"
+    assert _doubtful(entries[:3]) == ""
+
+
+def test_the_help_names_every_format():
+    assert all(f" {name}" in predict.__doc__ for name in formats.FORMATS)
+
+
 # --- stopping and going on -----------------------------------------------------------------------------------------
 
 
@@ -184,7 +239,7 @@ def test_a_format_that_fails_loses_nothing(model, folder, support, tmp_path, cap
     def fail(*_):
         raise formats.DataError("the disk is full")
 
-    monkeypatch.setitem(formats.WRITERS, "coco", fail)
+    monkeypatch.setitem(formats.FORMATS, "coco", replace(formats.FORMATS["coco"], writer=fail))
     common = ["predict", str(folder), "--support", str(support), "-o", str(tmp_path / "out")]
     assert main([*common, "--format", "coco"]) == 2
     assert "the disk is full" in (said := capsys.readouterr().err) and "--skip-existing" in said
@@ -291,6 +346,14 @@ def test_a_video(model, folder, support, clip, tmp_path, capsys):
     assert not temporary(out)
 
 
+def test_a_keypoint_of_a_video_that_is_not_found(forgetful, support, clip, tmp_path):
+    out = tmp_path / "out"
+    assert main(["predict", str(clip), "--support", str(support), "-o", str(out), "--smooth", "--draw"]) == 0
+    (labels,) = formats.read(out / "predictions.csv")
+    assert all(image.objects[0].visible.tolist()[:3] == [True, False, True] for image in labels.images)
+    assert len(list((out / "drawn").rglob("*.mp4"))) == 1
+
+
 def test_a_damaged_video_is_named_and_the_rest_is_done(model, folder, support, clip, tmp_path, capsys):
     clip.write_bytes(clip.read_bytes()[:2000])
     files = [str(clip), str(folder / "1001.png")]
@@ -312,7 +375,7 @@ def test_a_damaged_video_is_named_and_the_rest_is_done(model, folder, support, c
         (["PHOTO", "--support", "PHOTO", "--points", "1;2"], "points are"),
         (["PHOTO", "--support", "gone.json"], "gone.json"),
         (["PHOTO", "--support", "gone.prompt"], "gone.prompt"),
-        (["PHOTO", "--support", "PHOTO", "--points", "1,2", "--format", "doc"], "no format 'doc'"),
+        (["PHOTO", "--support", "PHOTO", "--points", "1,2", "--format", "doc"], "format 'doc' cannot be written"),
         (["PHOTO", "clip.mp4", "--support", "PHOTO", "--points", "1,2", "--format", "yolo"], "frames of clip.mp4"),
         (["PHOTO", "--support", "PHOTO", "--points", "1,2", "--smooth"], "for videos"),
         (["PHOTO", "--support", "PHOTO", "--points", "1,2", "--batch", "0"], "--batch is 0"),

@@ -14,6 +14,7 @@ from PIL import Image
 
 from edgecape import formats
 from edgecape.formats import LabelledImage, LabelledObject, LabelSet
+from edgecape.types import Pose
 
 TOLERANCE = 1e-3  # pixels that a writer may lose
 few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -162,3 +163,23 @@ def cow() -> LabelSet:
     third = LabelledObject([[1, 2], [3, 4], [5, 6]], scores=[0.1, 0.2, 0.3], box=(0, 0, 10, 10), score=0.2)
     images = [LabelledImage("cow 1.png", 100, 120, (first, second)), LabelledImage("cow2.png", 64, 48, (third,))]
     return LabelSet(["left eye", "Nüster", "tail"], [(0, 1), (1, 2)], "cow", images)
+
+
+def cow_with_photos(folder: Path) -> LabelSet:
+    for image in cow().images:
+        make_photo(folder / image.file, image.size("test"))
+    return cow()
+
+
+@st.composite
+def poses(draw: st.DrawFn, size: tuple[int, int]) -> list[Pose]:
+    """On photos of that size; of each pose at least one keypoint was found."""
+    K = draw(st.integers(2, 6))
+    names = tuple(draw(st.lists(text, min_size=K, max_size=K, unique=True)))
+    generator = np.random.default_rng(draw(st.integers(0, 2**32)))
+    made = []
+    for found in draw(st.lists(st.lists(st.booleans(), min_size=K, max_size=K).filter(any), min_size=1, max_size=3)):
+        points = np.where(np.array(found)[:, None], generator.uniform(0, 1, (K, 2)) * size, np.nan).astype(np.float32)
+        scores = np.where(found, generator.random(K), 0).astype(np.float32)
+        made.append(Pose(points, scores, (0.0, 0.0, float(size[0]), float(size[1])), points, names, ((0, 1),)))
+    return made

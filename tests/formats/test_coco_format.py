@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from edgecape import formats
-from edgecape.errors import AnnotationError, DataError
+from edgecape.errors import AnnotationError, DataError, ImageError
 from edgecape.formats import LabelledImage, LabelledObject, LabelSet, to_supports
+from edgecape.types import Pose
 
-from labels_for_tests import assert_same, cow, make_photo
+from labels_for_tests import assert_same, cow, cow_with_photos, make_photo
 
 
 def written(tmp_path: Path, labels: LabelSet, format: str = "coco", **options: Any) -> Any:
@@ -181,9 +183,7 @@ def test_supervision_takes_our_arrays(tmp_path: Path) -> None:
 
 def test_sleap_io_and_we_read_each_other(tmp_path: Path) -> None:
     sleap_io = pytest.importorskip("sleap_io")
-    labels = cow()
-    for image in labels.images:
-        make_photo(tmp_path / image.file, image.size("test"))
+    labels = cow_with_photos(tmp_path)
     formats.write(tmp_path / "ours.json", labels, "coco")
     theirs = sleap_io.load_coco(str(tmp_path / "ours.json"))
     assert theirs.skeletons[0].edge_inds == [(0, 1), (1, 2)]
@@ -191,6 +191,33 @@ def test_sleap_io_and_we_read_each_other(tmp_path: Path) -> None:
     sleap_io.save_coco(theirs, str(tmp_path / "theirs.json"))
     (again,) = formats.read(tmp_path / "theirs.json")
     assert_same(again, labels, without="occluded scores score box")
+
+
+def test_pycocotools_takes_poses_that_python_saved(tmp_path: Path) -> None:
+    """Two lines for the user: the photos tell their size, also one that lies on its side."""
+    coco = pytest.importorskip("pycocotools.coco")
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by 90°
+    Image.new("L", (60, 40)).save(tmp_path / "a.jpg", exif=exif)
+    Image.new("L", (80, 50)).save(tmp_path / "b.png")
+    points = np.array([(1.5, 2.5), (np.nan, np.nan), (30, 20)], dtype=np.float32)
+    pose = Pose(points, np.array([0.5, 0, 1], np.float32), (0.0, 0.0, 40.0, 60.0), points, ("a", "b", "c"), ((0, 2),))
+    photos = [tmp_path / "a.jpg", tmp_path / "b.png"]
+    formats.save_poses(tmp_path / "out.json", (each for each in [pose, [pose, pose]]), photos)
+    formats.save_poses(tmp_path / "results.json", [pose, [pose, pose]], photos, format="coco-results")
+    truth = coco.COCO(str(tmp_path / "out.json"))
+    assert [(image["width"], image["height"]) for image in truth.loadImgs([1, 2])] == [(40, 60), (80, 50)]
+    (category,) = truth.loadCats(truth.getCatIds())
+    assert (category["keypoints"], category["skeleton"]) == (["a", "b", "c"], [[1, 3]])
+    annotations = truth.loadAnns(truth.getAnnIds())
+    assert [one["image_id"] for one in annotations] == [1, 2, 2]
+    assert all(one["keypoints"] == [1.5, 2.5, 2, 0, 0, 0, 30, 20, 2] for one in annotations)
+    assert all(one["num_keypoints"] == 2 and one["score"] == 0.75 for one in annotations)
+    assert len(truth.loadRes(str(tmp_path / "results.json")).anns) == 3
+    with pytest.raises(AnnotationError, match="predictions for 1 images, but 2 file names"):
+        formats.save_poses(tmp_path / "out.json", [pose], photos)
+    with pytest.raises(ImageError, match=r"gone\.jpg"):
+        formats.save_poses(tmp_path / "out.json", [pose], [tmp_path / "gone.jpg"])
 
 
 def damaged(**changes: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from edgecape import formats
 from edgecape.errors import DataError
 from edgecape.formats import LabelledImage, LabelledObject, LabelSet, to_supports
 
-from labels_for_tests import assert_same, cow, make_photo, only_marked
+from labels_for_tests import assert_same, cow, cow_with_photos, only_marked
 
 SINGLE = "scorer,me,me,me,me\nbodyparts,eye,eye,tail,tail\ncoords,x,y,x,y\n"
 THREE = "scorer,,,me,me,me,me\nbodyparts,,,eye,eye,tail,tail\ncoords,,,x,y,x,y\n"
@@ -133,9 +133,7 @@ def test_h5_without_its_libraries_says_what_to_install(tmp_path: Path, monkeypat
 
 def test_sleap_io_reads_ours(tmp_path: Path) -> None:
     sleap_io = pytest.importorskip("sleap_io")
-    labels = cow()
-    for image in labels.images:
-        make_photo(tmp_path / image.file, image.size("test"))
+    labels = cow_with_photos(tmp_path)
     formats.write(tmp_path / "a.csv", labels, "deeplabcut")
     theirs = sleap_io.load_dlc(str(tmp_path / "a.csv"))
     order = [theirs.skeletons[0].node_names.index(name) for name in labels.names]

@@ -25,7 +25,7 @@ def test_unknown_formats_are_named_with_the_known(tmp_path: Path, name: str) -> 
     (tmp_path / "a.json").write_text("{}")
     with pytest.raises(DataError, match=r"coco, csv, deeplabcut, labelme, labelstudio, sleap, yolo"):
         formats.read(tmp_path / "a.json", name)
-    if name not in formats.WRITERS:
+    if name not in formats.FORMATS:
         with pytest.raises(DataError, match=f"format '{name}' cannot be written; .*coco-results"):
             formats.write(tmp_path / "b.json", cow(), name)
 

@@ -108,11 +108,11 @@ def save(http: TestClient, **changes: Any) -> Any:
     return http.put("/api/project", json=http.get("/api/project").json() | changes)
 
 
-def found(keypoints: Any, moved: Sequence[int] = (), score: float = 0.5) -> dict[str, Any]:
-    points = [[float(x), float(y)] for x, y in keypoints]
+def found(keypoints: Any, moved: Sequence[int] = (), score: float = 0.5, lost: Sequence[int] = ()) -> dict[str, Any]:
+    points = [None if k in lost else [float(x), float(y)] for k, (x, y) in enumerate(keypoints)]
     return {
         "keypoints": points,
-        "scores": [score] * len(points),
+        "scores": [0 if k in lost else score for k in range(len(points))],
         "moved": [k in moved for k in range(len(points))],
     }
 

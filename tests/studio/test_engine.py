@@ -302,16 +302,21 @@ def test_lines_come_as_they_are_known(tmp_path):
         gone.set()
 
 
-def test_poses_that_are_no_numbers_do_not_end_the_stream(tmp_path):
+def test_keypoints_that_were_not_found_are_null(tmp_path):
+    """A pose without any is an error of its photo and does not end the stream."""
+
     class Odd(FakeModel):
         def predict(self, prompt: Any, images: list[Any], boxes: list[Any], **options: Any) -> list[Any]:
-            broken = pose()
-            broken.keypoints[:] = float("nan")
-            return [broken, pose()]
+            nothing, some = pose(), pose()
+            nothing.keypoints[:] = float("nan")
+            some.keypoints[1], some.scores[1] = float("nan"), 0
+            return [nothing, some, pose()]
 
     with client(tmp_path / "project", load=Odd) as http:
         photo = upload_lamps(http, 1)[0]
         http.app.state.studio.prompts.keep("0" * 16, object())
-        answer = http.post("/api/predictions", json={"prompt": "0" * 16, "photos": [{"photo": photo}] * 2})
+        answer = http.post("/api/predictions", json={"prompt": "0" * 16, "photos": [{"photo": photo}] * 3})
         lines = [json.loads(line) for line in answer.text.splitlines()]
-        assert "error" in lines[0] and "pose" in lines[1]
+        assert "nothing that is a place" in lines[0]["error"] and "pose" not in lines[0]
+        assert lines[1]["pose"] == {"keypoints": [[0, 0], None], "scores": [1, 0]}
+        assert lines[2]["pose"] == {"keypoints": [[0, 0], [0, 0]], "scores": [1, 1]}

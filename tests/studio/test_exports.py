@@ -13,13 +13,12 @@ import pytest
 
 from edgecape import formats
 from edgecape.examples.lamps import EDGES, NAMES
-from edgecape.studio.exports import ABOUT
 
 from service import FakeModel, client, found, lamp, marks, save, shot, upload_lamps
 
 K = len(NAMES)
 BOX = [12.5, 7, 200, 280.25]
-READ_BACK = tuple(formats.READERS)
+READ_BACK = tuple(name for name, format in formats.FORMATS.items() if format.reader)
 KNOWS_BOXES = ("coco", "cvat", "labelme", "csv", "yolo", "labelstudio")
 
 
@@ -30,13 +29,16 @@ def http(tmp_path: Path):
 
 
 def fill(http) -> list[str]:
-    """A shot with a hidden and an unplaced keypoint, poses of every state, and a photo that is shot and query."""
+    """A shot with a hidden and an unplaced keypoint, poses of every state, and a photo that is shot and query.
+
+    Keypoint 0 was not found on the third photo.
+    """
     photos = upload_lamps(http, 6)
     states = ["predicted", "accepted", "waiting", "failed", "accepted"]
-    queries = [
-        {"photo": photo, "box": BOX if n == 2 else None, "state": state, "pose": found(lamp(n)[1] + 0.123, moved=[1])}
-        for n, (photo, state) in enumerate(zip(photos[1:], states, strict=True), start=1)
-    ]
+    queries = []
+    for n, (photo, state) in enumerate(zip(photos[1:], states, strict=True), start=1):
+        pose = found(lamp(n)[1] + 0.123, moved=[1], lost=[0] if n == 2 else [])
+        queries.append({"photo": photo, "box": BOX if n == 2 else None, "state": state, "pose": pose})
     body = marks(photos[0], shots=[shot(photos[0], lamp(0)[1], hidden=[1], without=[3]), shot(photos[5], lamp(5)[1])])
     answer = save(http, name="desk lamp", queries=queries, **body)
     assert answer.status_code == 200, answer.text
@@ -57,8 +59,8 @@ def unpack(content: bytes, folder: Path, name: str) -> Path:
 
 def test_every_format_is_offered(http):
     offered = http.get("/api/formats").json()
-    assert {one["name"] for one in offered} == set(formats.WRITERS) == set(ABOUT)
-    assert all(one["about"] and one["suffix"].startswith(".") for one in offered)
+    assert {one["name"] for one in offered} == set(formats.FORMATS)
+    assert all(one["title"] and one["about"] and one["suffix"].startswith(".") for one in offered)
 
 
 @pytest.mark.parametrize("with_photos", [False, True])
@@ -78,11 +80,11 @@ def test_exported_pixels_are_the_projects(http, tmp_path, format, with_photos):
     for n in (0, 5, 1, 2):
         (thing,) = images[f"lamp{n}.png"].objects
         wanted = lamp(n)[1] + (0.123 if n in (1, 2) else 0)
-        shown = [not (n == 0 and k == 3) for k in range(K)]
+        shown = [(n, k) not in ((0, 3), (2, 0)) for k in range(K)]
         assert thing.visible.tolist() == shown, n
         np.testing.assert_allclose(thing.keypoints[shown], wanted[shown], atol=2e-3)
         if thing.scores is not None and n in (1, 2):
-            np.testing.assert_allclose(thing.scores, [0.5, 1.0] + [0.5] * (K - 2), atol=1e-3)
+            np.testing.assert_allclose(thing.scores, [0.5 if n == 1 else 0, 1.0] + [0.5] * (K - 2), atol=1e-3)
         if n == 2 and format in KNOWS_BOXES:
             np.testing.assert_allclose(thing.box, BOX, atol=2e-3)
     if format in ("coco", "csv", "labelme", "yolo"):
@@ -103,6 +105,20 @@ def test_results_and_cvat(http):
     np.testing.assert_allclose(np.reshape(results[2]["keypoints"], (-1, 3))[:, :2], lamp(1)[1] + 0.123, atol=2e-3)
     cvat, coco = (http.post("/api/export", json={"format": format}).content for format in ("cvat", "coco"))
     assert cvat == coco and json.loads(coco)["categories"][0]["name"] == "desk lamp"
+
+
+def test_a_keypoint_that_was_not_found_is_not_labelled(http):
+    fill(http)
+    content = json.loads(http.post("/api/export", json={"format": "coco"}).content)
+    (lost,) = (one for one in content["annotations"] if one["keypoints"][:3] == [0, 0, 0])
+    assert lost["num_keypoints"] == K - 1 and lost["keypoint_scores"][0] == 0
+    assert lost["score"] == pytest.approx((1 + 0.5 * (K - 2)) / (K - 1))  # of those that were found
+    queries = http.get("/api/project").json()["queries"]
+    for query in queries:
+        query["pose"]["keypoints"] = [None] * K
+    assert save(http, queries=queries).status_code == 200
+    content = json.loads(http.post("/api/export", json={"format": "coco"}).content)
+    assert len(content["annotations"]) == 2  # the shots: where nothing was found, nothing is said
 
 
 def test_two_objects_of_one_photo(http):
@@ -128,7 +144,7 @@ def test_nothing_to_export_and_no_such_format(http):
 
 def test_nothing_is_left_behind(http, tmp_path):
     fill(http)
-    for format in (*formats.WRITERS, "none"):
+    for format in (*formats.FORMATS, "none"):
         http.post("/api/export", json={"format": format, "photos": True})
     http.get("/api/project/archive")
     assert list((tmp_path / "project" / ".work").iterdir()) == []

@@ -187,6 +187,55 @@ def test_a_keypoint_added_later_keeps_what_was_accepted(visit: Visit) -> None:
     assert after[0]["pose"]["keypoints"][:5] == before[0]["pose"]["keypoints"]
 
 
+def test_a_keypoint_that_was_not_found_can_be_placed(visit: Visit) -> None:
+    """It is drawn nowhere and does not count in the score; a person chooses it in the list and clicks where it is."""
+    person = with_graph(visit)
+    page = person.page
+    page.keyboard.press("2")
+    page.locator(".card.predicted").nth(1).wait_for(timeout=60_000)
+
+    def forgetful(route: Any) -> None:
+        """Does not find the nose, which has two edges, and the mouth."""
+        lines = []
+        for n, photo in enumerate(route.request.post_data_json["photos"]):
+            places = [[60, 60], [120, 60], None, None, [90, 30]]
+            pose = {"keypoints": places, "scores": [0.5, 0.7, 0, 0, 0.6]}
+            lines.append(json.dumps({"photo": photo["photo"], "index": n, "pose": pose}))
+        route.fulfill(status=200, content_type="application/x-ndjson", body="\n".join(lines))
+
+    page.route("**/api/predictions", forgetful)
+    person.press("Find again")
+    page.locator(".card .score", has_text="0.60").nth(1).wait_for()
+    assert page.locator(".card .pose circle").count() == 6
+    assert page.locator(".card .pose line").count() == 2 * 3  # between the eyes and the forehead
+    saved = person.saved()
+    assert saved["queries"][0]["pose"]["keypoints"][2:4] == [None, None]
+
+    page.locator(".card .open").first.click()
+    page.get_by_text("Not found: nose, mouth. Choose one below to place it.").wait_for()
+    assert page.locator(".stage:visible [data-point]:visible").count() == 3
+    assert page.locator(".scores .value").all_inner_texts() == ["0.50", "0.70", "not found", "not found", "0.60"]
+    person.click((90, 150))  # nothing is chosen, so nothing is placed
+    assert person.saved()["queries"] == saved["queries"]
+    person.shown("not-found")
+    person.press("nose, not found")
+    page.get_by_text("Click where nose is.").wait_for()
+    person.click((90, 100))
+    pose = person.saved()["queries"][0]["pose"]
+    assert pose["keypoints"][2] == pytest.approx([90, 100], abs=1) and pose["moved"] == [k == 2 for k in range(5)]
+    assert page.locator(".stage:visible [data-point]:visible").count() == 4
+    page.get_by_text("Not found: mouth.").wait_for()
+    person.press("mouth, not found")  # and by keyboard
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert person.saved()["queries"][0]["pose"]["keypoints"][3] is not None
+    page.keyboard.press("Control+z")
+    assert person.saved()["queries"][0]["pose"] == pose
+    person.press("Use as another shot")
+    points = person.saved()["shots"][1]["points"]
+    assert points[3] is None and points[2]["x"] == pytest.approx(90, abs=1)
+
+
 def test_a_photo_that_fails_says_so_on_its_card(visit: Visit) -> None:
     person = with_graph(visit)
     page = person.page

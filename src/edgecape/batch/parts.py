@@ -9,27 +9,19 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from edgecape.errors import DataError
-from edgecape.types import Pose, Prompt, as_box
+from edgecape.errors import AnnotationError, DataError
+from edgecape.formats.labels import Entry
+from edgecape.types import Pose, Prompt
 
 VERSION = 1
-PIXEL_DIGITS, SCORE_DIGITS = 3, 6
+OF_PROMPT = ("names", "skeleton")  # stand in the first line, not with each pose
 START_OVER = "leave out --skip-existing to start over, or choose another output folder"
-
-
-@dataclass(frozen=True, eq=False)
-class Entry:
-    """A finished photo."""
-
-    file: str  # as it was given, with /
-    size: tuple[int, int]  # (width, height)
-    poses: list[Pose]
 
 
 class Journal:
@@ -65,18 +57,12 @@ class Journal:
             for number, line in enumerate(file, start=2):
                 try:
                     yield self._entry(json.loads(line))
-                except (ValueError, KeyError, TypeError) as error:
+                except (ValueError, KeyError, TypeError, AnnotationError) as error:
                     raise DataError(f"{self.path}, line {number} is damaged ({error}); {START_OVER}") from None
 
     def add(self, entry: Entry) -> None:
         poses = [
-            {
-                "keypoints": _rounded(pose.keypoints, PIXEL_DIGITS),
-                "scores": _rounded(pose.scores, SCORE_DIGITS),
-                "box": pose.box,
-                "proposals": _rounded(pose.proposals, PIXEL_DIGITS),
-            }
-            for pose in entry.poses
+            {name: value for name, value in pose.to_dict().items() if name not in OF_PROMPT} for pose in entry.poses
         ]
         try:
             self._write({"file": entry.file, "size": entry.size, "poses": poses})
@@ -84,19 +70,12 @@ class Journal:
             raise DataError(f"{self.path} cannot be written: {error.strerror or error}") from error
 
     def _write(self, content: Any) -> None:
-        self.file.write(json.dumps(content).encode() + b"\n")
+        self.file.write(json.dumps(content, allow_nan=False).encode() + b"\n")
         self.file.flush()
 
     def _entry(self, content: dict[str, Any]) -> Entry:
         poses = [
-            Pose(
-                keypoints=np.array(pose["keypoints"], dtype=np.float32),
-                scores=np.array(pose["scores"], dtype=np.float32),
-                box=as_box(pose["box"]),
-                proposals=np.array(pose["proposals"], dtype=np.float32),
-                names=self.prompt.names,
-                skeleton=self.prompt.skeleton,
-            )
+            replace(Pose.from_dict(pose), names=self.prompt.names, skeleton=self.prompt.skeleton)
             for pose in content["poses"]
         ]
         width, height = content["size"]
@@ -120,7 +99,7 @@ def _heading(prompt: Prompt, boxes: str) -> dict[str, Any]:
         "names": None if prompt.names is None else list(prompt.names),
         "skeleton": None if prompt.skeleton is None else [list(edge) for edge in prompt.skeleton],
         "boxes": boxes,
-        "tokens": _rounded(prompt.tokens, 5),
+        "tokens": np.nan_to_num(prompt.tokens.astype(np.float64)).round(5).tolist(),
     }
 
 
@@ -129,7 +108,3 @@ def _same(there: dict[str, Any], wanted: dict[str, Any]) -> bool:
     tokens, expected = np.array(there["tokens"]), np.array(wanted["tokens"])
     alike = all(there[name] == value for name, value in wanted.items() if name != "tokens")
     return alike and tokens.shape == expected.shape and np.allclose(tokens, expected, atol=1e-3)
-
-
-def _rounded(values: np.ndarray, digits: int) -> Any:
-    return np.asarray(values, dtype=np.float64).round(digits).tolist()

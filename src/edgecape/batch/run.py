@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgecape import formats
-from edgecape.batch.parts import Entry, Journal
+from edgecape.batch.parts import Journal
 from edgecape.errors import EdgeCapeError
 from edgecape.formats.boxes import Boxes
+from edgecape.formats.labels import Entry, check_text
 from edgecape.io import images, video
 from edgecape.io.images import RGB
 from edgecape.types import Box, Prompt
@@ -53,7 +53,7 @@ def run(
 def _items(queries: Iterable[Path], known: set[str], boxes: Boxes | None) -> Iterator[_Item | EdgeCapeError | None]:
     for path in queries:
         try:
-            _check_name(path)
+            check_text(path.as_posix())  # result files cannot hold every name: found out now, not when all is done
             for file, image in _pictures(path):
                 skip = file in known
                 yield None if skip else _Item(file, image, None if boxes is None else boxes.find(file))
@@ -68,11 +68,6 @@ def _pictures(path: Path) -> Iterator[tuple[str, Path | RGB]]:
         return
     for number, frame in enumerate(video.read_frames(path)):
         yield video.frame_name(path, number), frame
-
-
-def _check_name(path: Path) -> None:
-    """That result files can hold it: found out now, not when all is done."""
-    formats.LabelSet(("keypoint",), images=(formats.LabelledImage(path.as_posix(), None, None, ()),))
 
 
 def _predict(

@@ -51,7 +51,7 @@ def demo(
         poses = estimator.predict(prompt, list(example.queries))
         picture = output / f"{example.name}.png"
         save_picture(picture, story(example.support, prompt, list(zip(example.queries, poses, strict=True))))
-        found = [{"keypoints": pose.keypoints.tolist(), "scores": pose.scores.tolist()} for pose in poses]
+        found = [pose.to_dict() for pose in poses]
         content = {"names": prompt.names, "skeleton": prompt.skeleton, "graph": prompt.graph.tolist(), "poses": found}
         write_json(output / f"{example.name}.json", content, indent=1)
         print(f"  {picture}: {example.about}", flush=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,12 +15,14 @@ from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from edgecape.batch.parts import Entry, Journal
+    from edgecape.batch.parts import Journal
     from edgecape.formats.boxes import Boxes
+    from edgecape.formats.labels import Entry
     from edgecape.predictor import EdgeCape
     from edgecape.types import Prompt, Support
 
 SOME_FAILED = 1
+KEPT = "what was found is kept: the same command with --skip-existing, and perhaps another --format, writes it"
 Flag = Annotated[bool, FlagCreatePairsOff]
 
 
@@ -71,7 +74,7 @@ def predict(
     """
     from edgecape.batch import outputs as results
     from edgecape.batch.queries import find_queries
-    from edgecape.errors import AnnotationError, SettingsError
+    from edgecape.errors import AnnotationError, EdgeCapeError, SettingsError
     from edgecape.formats.boxes import read_boxes
     from edgecape.io.video import is_video
 
@@ -104,15 +107,19 @@ def predict(
         except KeyboardInterrupt:
             print("what was found is kept; the same command with --skip-existing goes on from there", file=sys.stderr)
             raise
-        entries = list(journal)
-    if smooth:
-        entries = results.smooth_videos(entries)
-    if any(entry.poses for entry in entries):
-        summary += f"\n  results  {_write(output, entries, format)}"
+    entries = results.Steadied(journal) if smooth else journal
+    try:
+        target = results.write_results(output, entries, format)
+    except EdgeCapeError as error:
+        raise type(error)(f"{error} ({KEPT})") from error
+    if target is not None:
+        summary += f"\n  results  {target}"
     if draw:
-        failed += _draw_all(output, entries, keep=skip_existing)
+        with _progress() as progress:
+            done = progress.track(results.draw_all(output, entries, keep=skip_existing), description="drawing")
+            failed += [str(error) for error in done if error is not None]
         summary += f"\n  drawn    {output / results.DRAWN}"
-    print(summary + _doubtful(entries))
+    print(summary + _doubtful(journal))
     for message in failed:
         print(f"failed: {message}", file=sys.stderr)
     return SOME_FAILED if failed else 0
@@ -142,32 +149,6 @@ def _predict_all(
     return f"{done} done ({rate:.1f} per second), {before} done before, {len(failed)} failed", failed
 
 
-def _write(output: Path, entries: list[Entry], format: str) -> Path:
-    from edgecape.batch.outputs import write_results
-    from edgecape.errors import EdgeCapeError
-
-    try:
-        return write_results(output, entries, format)
-    except EdgeCapeError as error:
-        hint = "what was found is kept: the same command with --skip-existing, and perhaps another --format, writes it"
-        raise type(error)(f"{error} ({hint})") from error
-
-
-def _draw_all(output: Path, entries: list[Entry], keep: bool) -> list[str]:
-    """Messages of what could not be drawn."""
-    from edgecape.batch.outputs import by_source, draw_source
-    from edgecape.errors import EdgeCapeError
-
-    failed = []
-    with _progress() as progress:
-        for source, members in progress.track(by_source(entries).items(), description="drawing"):
-            try:
-                draw_source(output, source, members, keep)
-            except EdgeCapeError as error:
-                failed.append(str(error))
-    return failed
-
-
 def _progress() -> Progress:
     """A bar that goes when it is done; none where nobody watches."""
     from rich.progress import MofNCompleteColumn, Progress
@@ -176,14 +157,18 @@ def _progress() -> Progress:
     return Progress(*columns, transient=True, disable=not sys.stdout.isatty())
 
 
-def _doubtful(entries: list[Entry], number: int = 3) -> str:
+def _doubtful(entries: Iterable[Entry], number: int = 3) -> str:
     """The least certain results, for a person to look at first."""
-    scores = {entry.file: min(float(pose.scores.mean()) for pose in entry.poses) for entry in entries if entry.poses}
-    if len(scores) <= number:
+    count, total = 0, 0.0
+    lowest: list[tuple[float, str]] = []
+    for entry in (entry for entry in entries if entry.poses):
+        score = min(pose.score for pose in entry.poses)
+        count, total = count + 1, total + score
+        lowest = sorted([*lowest, (score, entry.file)])[:number]
+    if count <= number:
         return ""
-    lowest = sorted(scores, key=lambda file: scores[file])[:number]
-    mean = sum(scores.values()) / len(scores)
-    return f"\n  scores   {mean:.2f} on average; look first at " + ", ".join(f"{f} ({scores[f]:.2f})" for f in lowest)
+    named = ", ".join(f"{file} ({score:.2f})" for score, file in lowest)
+    return f"\n  scores   {total / count:.2f} on average; look first at {named}"
 
 
 def check_folder(output: Path) -> None:

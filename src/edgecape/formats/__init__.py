@@ -4,71 +4,112 @@ from edgecape import formats
 
 label_sets = formats.read("CollectedData_me.csv")
 formats.write("cow.json", label_sets, "coco")
+formats.save_poses("cows.json", model.predict(prompt, photos), photos)
 """
 
 from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from edgecape.errors import DataError
 from edgecape.formats import coco, deeplabcut, labelme, labelstudio, sleap, tidy, yolo
-from edgecape.formats.labels import LabelledImage, LabelledObject, LabelSet, from_poses, to_supports
+from edgecape.formats.labels import LabelledImage, LabelledObject, LabelSet, from_poses, opened_csv, to_supports
 from edgecape.io.files import read_json
+from edgecape.types import Pose
 
 __all__ = [
-    "READERS",
-    "WRITERS",
+    "FORMATS",
+    "Format",
     "LabelSet",
     "LabelledImage",
     "LabelledObject",
     "detect",
     "from_poses",
+    "known",
     "read",
+    "save_poses",
     "to_supports",
     "write",
 ]
 
-READERS: dict[str, Callable[..., list[LabelSet]]] = {
-    "coco": coco.read,
-    "csv": tidy.read,
-    "deeplabcut": deeplabcut.read,
-    "labelme": labelme.read,
-    "labelstudio": labelstudio.read,
-    "sleap": sleap.read,
-    "yolo": yolo.read,
+
+@dataclass(frozen=True)
+class Format:
+    """All that the package knows of a format besides how to read and write it."""
+
+    title: str
+    about: str  # what is written, in one line
+    reader: Callable[..., list[LabelSet]] | None
+    writer: Callable[..., None] | None
+    suffix: str = ".json"  # of what is written; "" is a folder
+    several: bool = False  # files
+    beside: bool = False  # photos lie beside their labels; elsewhere under images/
+    frames: bool = False  # frames of videos can be named; the others lead to photo files
+    needs: str | None = None  # a library that may be missing
+
+
+FORMATS: dict[str, Format] = {
+    "coco": Format("COCO", "COCO keypoints, one JSON file", coco.read, coco.write, frames=True),
+    "coco-results": Format(
+        "COCO results", "detections for COCO's own evaluation, one JSON file", None, coco.write_results, frames=True
+    ),
+    "csv": Format(
+        "CSV", "a table with a row per keypoint, for spreadsheets and R", tidy.read, tidy.write, ".csv", frames=True
+    ),
+    "cvat": Format("CVAT", "for import into CVAT as COCO Keypoints 1.0", None, coco.write),  # takes our COCO as it is
+    "deeplabcut": Format("DeepLabCut", "a DeepLabCut table", deeplabcut.read, deeplabcut.write, ".csv", frames=True),
+    "labelme": Format(
+        "LabelMe", "a LabelMe file for each photo", labelme.read, labelme.write, "", several=True, beside=True
+    ),
+    "labelstudio": Format(
+        "Label Studio", "tasks, and the labelling configuration", labelstudio.read, labelstudio.write, several=True
+    ),
+    "sleap": Format("SLEAP", "a SLEAP file", sleap.read, sleap.write, ".slp", needs="sleap_io"),
+    "yolo": Format(
+        "YOLO", "a pose data set: data.yaml and a text file for each photo", yolo.read, yolo.write, "", several=True
+    ),
 }
-WRITERS: dict[str, Callable[..., None]] = {
-    "coco": coco.write,
-    "coco-results": coco.write_results,
-    "csv": tidy.write,
-    "cvat": coco.write,  # CVAT's "COCO Keypoints 1.0" takes our COCO file as it is
-    "deeplabcut": deeplabcut.write,
-    "labelme": labelme.write,
-    "labelstudio": labelstudio.write,
-    "sleap": sleap.write,
-    "yolo": yolo.write,
-}
+
+
+def known(name: str, use: Literal["reader", "writer"]) -> Format:
+    """The format of that name, which must have a reader or a writer."""
+    can = {key: format for key, format in FORMATS.items() if getattr(format, use)}
+    if name not in can:
+        done = "read" if use == "reader" else "written"
+        raise DataError(f"format '{name[:50]}' cannot be {done}; formats that can: {', '.join(can)}")
+    return can[name]
 
 
 def read(path: str | os.PathLike[str], format: str = "auto", **options: Any) -> list[LabelSet]:
     """The labels of a file or folder, a label set for each keypoint definition; options are the format's own."""
-    name = detect(path) if format == "auto" else format
-    return _known(READERS, name, "read")(path, **options)
+    reader = known(detect(path) if format == "auto" else format, "reader").reader
+    assert reader is not None
+    return reader(path, **options)
 
 
 def write(path: str | os.PathLike[str], labels: LabelSet | Sequence[LabelSet], format: str, **options: Any) -> None:
     """Labels to a file (a folder for LabelMe and YOLO), whole or not at all; options are the format's own."""
-    _known(WRITERS, format, "written")(path, [labels] if isinstance(labels, LabelSet) else list(labels), **options)
+    writer = known(format, "writer").writer
+    assert writer is not None
+    writer(path, [labels] if isinstance(labels, LabelSet) else list(labels), **options)
 
 
-def _known(table: dict[str, Callable[..., Any]], name: str, done: str) -> Callable[..., Any]:
-    if name not in table:
-        raise DataError(f"format {name!r} cannot be {done}; formats that can: {', '.join(table)}")
-    return table[name]
+def save_poses(
+    path: str | os.PathLike[str],
+    poses: Iterable[Pose | Sequence[Pose]],
+    photos: Sequence[str | os.PathLike[str]],
+    format: str = "coco",
+    **options: Any,
+) -> None:
+    """Predictions to a file: one pose or a list of poses per photo, in order. The photos tell their size."""
+    from edgecape.io.images import image_size
+
+    write(path, from_poses(poses, photos, [image_size(photo) for photo in photos]), format, **options)
 
 
 def detect(path: str | os.PathLike[str]) -> str:
@@ -94,8 +135,9 @@ def detect(path: str | os.PathLike[str]) -> str:
         suffixes = {".slp": "sleap", ".h5": "deeplabcut", ".hdf5": "deeplabcut"}
         found = [suffixes[path.suffix.lower()]] if path.suffix.lower() in suffixes else []
     if len(found) != 1:
+        readable = ", ".join(name for name, format in FORMATS.items() if format.reader)
         what = f"could be {' or '.join(found)}" if found else "is of no known format"
-        raise DataError(f"{path} {what}; say which with the format, one of {', '.join(READERS)}")
+        raise DataError(f"{path} {what}; say which with the format, one of {readable}")
     return found[0]
 
 
@@ -120,11 +162,8 @@ def _in_json(path: Path) -> list[str]:
 
 
 def _in_csv(path: Path) -> list[str]:
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            heading = next(csv.reader(file), [])
-    except (OSError, ValueError, csv.Error) as error:
-        raise DataError(f"{path} is not a CSV file: {error}") from None
+    with opened_csv(path) as file:
+        heading = next(csv.reader(file), [])
     if heading[:1] == ["scorer"]:
         return ["deeplabcut"]
     return ["csv"] if set(tidy.NEEDED) <= set(heading) else []

@@ -11,8 +11,10 @@ skeleton label whose points bear the keypoint names, and photos are found by fil
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from edgecape.formats.labels import (
     LabelSet,
     box_or_none,
     default_names,
+    json_items,
     pixels,
     plain_path,
     reading,
@@ -31,7 +34,7 @@ from edgecape.formats.labels import (
     unique_names,
 )
 from edgecape.io.edge_base import EdgeBase
-from edgecape.io.files import write_json
+from edgecape.io.files import atomic_write
 
 Entry = dict[str, Any]
 
@@ -87,43 +90,42 @@ def _object(annotation: Entry) -> LabelledObject:
 
 def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet]) -> None:
     """A whole data set. An object without box gets the smallest one round its keypoints."""
-    images: dict[str, Entry] = {}
-    annotations: list[Entry] = []
-    for category_id, labels in enumerate(label_sets, start=1):
+    images: dict[str, Entry] = {}  # all that is held of a photo; its objects are written as they come
+    for labels in label_sets:
         for image in labels.images:
             entry = images.setdefault(image.file, {"id": len(images) + 1, "file_name": image.file})
             if image.width is not None and image.height is not None:
                 entry |= {"width": image.width, "height": image.height}
-            for thing in image.objects:
-                place = {"id": len(annotations) + 1, "image_id": entry["id"], "category_id": category_id}
-                annotations.append(place | _annotation(thing))
-    content = {
-        "info": {"description": "keypoints written by edgecape", "edge_base": 1},
-        "licenses": [],
-        "images": list(images.values()),
-        "annotations": annotations,
-        "categories": [
-            {
-                "id": category_id,
-                "name": labels.category,
-                "supercategory": "",
-                "keypoints": list(labels.names),
-                "skeleton": [[i + 1, j + 1] for i, j in labels.skeleton or ()],
-            }
-            for category_id, labels in enumerate(label_sets, start=1)
-        ],
-    }
-    write_json(path, content)
+    ids = itertools.count(1)
+    annotations = (
+        {"id": next(ids), "image_id": images[image.file]["id"], "category_id": category_id} | _annotation(thing)
+        for category_id, labels in enumerate(label_sets, start=1)
+        for image in labels.images
+        for thing in image.objects
+    )
+    categories = [
+        {
+            "id": category_id,
+            "name": labels.category,
+            "supercategory": "",
+            "keypoints": list(labels.names),
+            "skeleton": [[i + 1, j + 1] for i, j in labels.skeleton or ()],
+        }
+        for category_id, labels in enumerate(label_sets, start=1)
+    ]
+    info = json.dumps({"description": "keypoints written by edgecape", "edge_base": 1})
+    with atomic_write(path) as file:
+        file.write(f'{{"info": {info}, "licenses": []')
+        for name, items in (("images", images.values()), ("annotations", annotations), ("categories", categories)):
+            file.write(f', "{name}": ')
+            file.writelines(json_items(items))
+        file.write("}\n")
 
 
 def _annotation(thing: LabelledObject) -> Entry:
     box = pixels(thing.extent or (0, 0, 0, 0))
-    codes = thing.codes.tolist()
-    points = pixels(thing.keypoints)
     entry: Entry = {
-        "keypoints": [
-            value for index, code in enumerate(codes) for value in (*points[2 * index : 2 * index + 2], code)
-        ],
+        "keypoints": _triples(thing, thing.codes.tolist()),
         "num_keypoints": int(thing.visible.sum()),
         "bbox": box,
         "area": round(box[2] * box[3], 3),
@@ -138,9 +140,7 @@ def _annotation(thing: LabelledObject) -> Entry:
 
 
 def write_results(
-    path: str | os.PathLike[str],
-    label_sets: Sequence[LabelSet],
-    dataset: str | os.PathLike[str] | None = None,
+    path: str | os.PathLike[str], label_sets: Sequence[LabelSet], dataset: str | os.PathLike[str] | None = None
 ) -> None:
     """A list of detections for COCO's own evaluation: x, y and the score of each keypoint, and a score of each object.
 
@@ -148,28 +148,27 @@ def write_results(
     An object without score gets the mean of its keypoints' scores, or 1.
     """
     image_ids, category_ids = _ids(label_sets, dataset)
-    results = []
-    for labels, category_id in zip(label_sets, category_ids, strict=True):
-        for image in labels.images:
-            for thing in image.objects:
-                if not thing.visible.any():
-                    continue
-                scores = thing.scores if thing.scores is not None else thing.visible.astype(np.float32)
-                values = [
-                    value
-                    for point, score in zip(thing.keypoints, scores, strict=True)
-                    for value in (*pixels(point), rounded_score(score))
-                ]
-                whole = thing.score if thing.score is not None else float(scores[thing.visible].mean())
-                results.append(
-                    {
-                        "image_id": image_ids[image.file],
-                        "category_id": category_id,
-                        "keypoints": values,
-                        "score": rounded_score(whole),
-                    }
-                )
-    write_json(path, results)
+    results = (
+        {"image_id": image_ids[image.file], "category_id": category_id} | _result(thing)
+        for labels, category_id in zip(label_sets, category_ids, strict=True)
+        for image in labels.images
+        for thing in image.objects
+        if thing.visible.any()
+    )
+    with atomic_write(path) as file:
+        file.writelines(json_items(results))
+        file.write("\n")
+
+
+def _result(thing: LabelledObject) -> Entry:
+    scores = thing.scores if thing.scores is not None else thing.visible.astype(np.float32)
+    whole = thing.score if thing.score is not None else float(scores[thing.visible].mean())
+    return {"keypoints": _triples(thing, map(rounded_score, scores)), "score": rounded_score(whole)}
+
+
+def _triples(thing: LabelledObject, last: Iterable[float]) -> list[float]:
+    flat = iter(pixels(thing.keypoints))
+    return [value for triple in zip(flat, flat, last, strict=True) for value in triple]
 
 
 def _ids(label_sets: Sequence[LabelSet], dataset: str | os.PathLike[str] | None) -> tuple[dict[str, int], list[int]]:

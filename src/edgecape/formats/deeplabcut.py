@@ -26,6 +26,7 @@ from edgecape.formats.labels import (
     LabelledObject,
     LabelSet,
     only,
+    opened_csv,
     plain_path,
     reading,
 )
@@ -48,8 +49,10 @@ def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet], scorer: 
     Empty cells are written as NaN: pandas would take a first row of empty ones for the name of the index.
     """
     labels = only(label_sets, "DeepLabCut")
-    count = max((len(image.objects) for image in labels.images), default=0)
-    scored = any(thing.scores is not None for image in labels.images for thing in image.objects)
+    count, scored = 0, False
+    for image in labels.images:
+        count = max(count, len(image.objects))
+        scored |= any(thing.scores is not None for thing in image.objects)
     coords = ("x", "y", "likelihood") if scored else ("x", "y")
     columns = [
         (scorer, f"individual{number}", name, coord)
@@ -136,13 +139,8 @@ def _object(values: NDArray[np.float64]) -> LabelledObject:
 
 
 def _from_csv(path: Path) -> Table:
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.reader(file, strict=True))
-    except FileNotFoundError:
-        raise DataError(f"file {path} does not exist") from None
-    except (OSError, ValueError, csv.Error) as error:
-        raise DataError(f"{path} is not a CSV file: {error}") from None
+    with opened_csv(path) as file:
+        rows = list(csv.reader(file, strict=True))
     titles = [row[0] if row else "" for row in rows[:4]]
     if titles[:3] == ["scorer", "bodyparts", "coords"]:
         depth = 3

@@ -22,6 +22,7 @@ from edgecape.formats.labels import (
     LabelledObject,
     LabelSet,
     box_or_none,
+    from_marks,
     label_files,
     only,
     pixels,
@@ -162,29 +163,16 @@ def _objects(shapes: list[Shape], order: dict[str, int]) -> list[LabelledObject]
 
 
 def _object(members: list[Shape], group: int | None, order: dict[str, int]) -> LabelledObject:
-    points, scores = np.full((len(order), 2), np.nan), np.full(len(order), np.nan)
-    occluded = np.zeros(len(order), dtype=bool)
     boxes = [shape for shape in members if _kind(shape) == "rectangle"]
     if len(boxes) > 1:
         raise ValueError(f"group_id {group} has {len(boxes)} rectangles; give each object a group_id of its own")
-    for shape in members:
-        if _kind(shape) == "point":
-            index = order[shape["label"]]
-            if not np.isnan(points[index]).all():
-                raise ValueError(f"{shape['label']!r} is there twice; give each object a group_id of its own")
-            points[index] = shape["points"][0]
-            scores[index] = shape.get("score", np.nan)
-            occluded[index] = bool((shape.get("flags") or {}).get("occluded"))
-    visible = ~np.isnan(points).all(axis=1)
-    box = None
+    facts = {}
     if boxes:
         low, high = np.sort(np.array(boxes[0]["points"], dtype=float).reshape(2, 2), axis=0)
-        box = box_or_none((*low, *(high - low)))
-    return LabelledObject(
-        points,
-        visible,
-        occluded,
-        scores=None if np.isnan(scores[visible]).any() else scores,
-        box=box,
-        score=boxes[0].get("score") if boxes else None,
+        facts = {"box": box_or_none((*low, *(high - low))), "score": boxes[0].get("score")}
+    marks = (
+        (shape["label"], shape["points"][0], shape.get("score"), bool((shape.get("flags") or {}).get("occluded")))
+        for shape in members
+        if _kind(shape) == "point"
     )
+    return from_marks(marks, order, "give each object a group_id of its own", **facts)

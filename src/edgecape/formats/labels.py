@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import os
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from edgecape.errors import AnnotationError, DataError
-from edgecape.types import Box, Pose, Support, as_box, as_edges, as_points
-
-PIXEL_DIGITS = 3  # decimals that writers keep of a pixel: an error of at most 0.0005 px
-SCORE_DIGITS = 6
+from edgecape.types import PIXEL_DIGITS, SCORE_DIGITS, Box, Pose, Support, as_box, as_edges, as_points
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,13 +111,40 @@ class LabelledImage:
 
 
 @dataclass(frozen=True, eq=False)
+class Entry:
+    """A photo that was searched."""
+
+    file: str  # as it was given, with /
+    size: tuple[int | None, int | None]  # (width, height)
+    poses: Sequence[Pose]
+
+
+@dataclass(frozen=True, eq=False)
+class Streamed(Sequence[LabelledImage]):
+    """What was found as labels, made anew whenever somebody goes through them, so that memory holds one photo's."""
+
+    entries: Iterable[Entry]
+
+    def __iter__(self) -> Iterator[LabelledImage]:
+        for entry in self.entries:
+            objects = (LabelledObject(p.keypoints, p.found, None, p.scores, p.box, p.score) for p in entry.poses)
+            yield LabelledImage(entry.file, *entry.size, tuple(objects))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __getitem__(self, index: Any) -> Any:
+        return tuple(self)[index]
+
+
+@dataclass(frozen=True, eq=False)
 class LabelSet:
     """Photos labelled by one keypoint definition."""
 
     names: tuple[str, ...]  # of the K keypoints
     skeleton: tuple[tuple[int, int], ...] | None  # edges from 0; None if the file has none
     category: str
-    images: tuple[LabelledImage, ...]
+    images: Sequence[LabelledImage]
     root: Path | None  # what file names are relative to, where the reader knows it
     notes: tuple[str, ...]  # what the reader decided or skipped
 
@@ -136,10 +163,9 @@ class LabelSet:
         if len(set(labels)) < len(labels):
             twice = next(name for name in labels if labels.count(name) > 1)
             raise AnnotationError(f"two keypoints are named {twice!r}; names must differ")
-        for text in (*labels, category, *(image.file for image in images)):
-            if not text or any(unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") for letter in text):
-                raise AnnotationError(f"the name {text!r} is not one line of text")
+        check_text(*labels, category)
         for image in images:
+            check_text(image.file)
             for thing in image.objects:
                 if len(thing.keypoints) != len(labels):
                     raise AnnotationError(
@@ -149,12 +175,19 @@ class LabelSet:
             "names": labels,
             "skeleton": (as_edges(skeleton, len(labels)) or None) if skeleton is not None else None,
             "category": category,
-            "images": tuple(images),
+            "images": images if isinstance(images, Streamed) else tuple(images),
             "root": None if root is None else Path(root),
             "notes": tuple(notes),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+
+def check_text(*texts: str) -> None:
+    """That label files can hold these names."""
+    for text in texts:
+        if not text or any(unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") for letter in text):
+            raise AnnotationError(f"the name {text!r} is not one line of text")
 
 
 def to_supports(labels: LabelSet, root: str | os.PathLike[str] | None = None) -> list[Support]:
@@ -182,20 +215,21 @@ def from_poses(
         raise AnnotationError(
             f"predictions for {len(of_file)} images, but {len(files)} file names{told}; give one each"
         )
-    first = next((pose for members in of_file for pose in members), None)
+    known: Sequence[tuple[int | None, int | None]] = sizes if sizes is not None else [(None, None)] * len(files)
+    entries = list(map(Entry, (Path(file).as_posix() for file in files), known, of_file))
+    labels = from_entries(entries, category, root)
+    return replace(labels, images=tuple(labels.images))
+
+
+def from_entries(
+    entries: Iterable[Entry], category: str = "object", root: str | os.PathLike[str] | None = None
+) -> LabelSet:
+    """The same of entries that can be gone through more than once; they are, so that none need be kept in memory."""
+    first = next((pose for entry in entries for pose in entry.poses), None)
     if first is None:
         raise AnnotationError("there is no pose in the predictions, so nothing tells what the keypoints are")
-    known: Sequence[tuple[int | None, int | None]] = sizes if sizes is not None else [(None, None)] * len(files)
-    images = [
-        LabelledImage(Path(file).as_posix(), *size, tuple(_from_pose(pose) for pose in members))
-        for file, size, members in zip(files, known, of_file, strict=True)
-    ]
-    names = first.names or default_names(len(first.keypoints))
-    return LabelSet(unique_names(names), first.skeleton, category, images, root)
-
-
-def _from_pose(pose: Pose) -> LabelledObject:
-    return LabelledObject(pose.keypoints, scores=pose.scores, box=pose.box, score=float(np.mean(pose.scores)))
+    names = unique_names(first.names or default_names(len(first.keypoints)))
+    return LabelSet(names, first.skeleton, category, Streamed(entries), root)
 
 
 # --- what readers and writers share --------------------------------------------------------------------------
@@ -244,6 +278,40 @@ def box_or_none(values: Sequence[float]) -> Box | None:
 def pixels(values: ArrayLike) -> list[float]:
     """Numbers as writers keep them; + 0.0 makes -0.0 a plain 0."""
     return (np.asarray(values, dtype=np.float64).round(PIXEL_DIGITS) + 0.0).ravel().tolist()
+
+
+def from_marks(
+    marks: Iterable[tuple[str, Any, float | None, bool]], order: dict[str, int], apart: str, **facts: Any
+) -> LabelledObject:
+    """An object from (name, place, score, hidden) of its keypoints in any order; scores count if all have one."""
+    points, scores = np.full((len(order), 2), np.nan), np.full(len(order), np.nan)
+    occluded = np.zeros(len(order), dtype=bool)
+    for name, place, score, hidden in marks:
+        k = order[name]
+        if not np.isnan(points[k]).all():
+            raise ValueError(f"{name!r} is there twice; {apart}")
+        points[k], scores[k], occluded[k] = place, np.nan if score is None else score, hidden
+    visible = ~np.isnan(points).all(axis=1)
+    return LabelledObject(points, visible, occluded, None if np.isnan(scores[visible]).any() else scores, **facts)
+
+
+def json_items(items: Iterable[Any]) -> Iterator[str]:
+    """The text of a JSON list, piece by piece, so that memory holds one item at a time."""
+    yield "["
+    for number, item in enumerate(items):
+        yield (", " if number else "") + json.dumps(item, ensure_ascii=False, allow_nan=False)
+    yield "]"
+
+
+@contextmanager
+def opened_csv(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            yield file
+    except FileNotFoundError:
+        raise DataError(f"file {path} does not exist") from None
+    except (OSError, ValueError, csv.Error) as error:
+        raise DataError(f"{path} is not a CSV file: {error}") from None
 
 
 def rounded_score(value: float) -> float:

@@ -27,12 +27,14 @@ from edgecape.formats.labels import (
     LabelledObject,
     LabelSet,
     box_or_none,
+    from_marks,
+    json_items,
     only,
     plain_path,
     reading,
     rounded_score,
 )
-from edgecape.io.files import atomic_write, read_json, write_json
+from edgecape.io.files import atomic_write, read_json
 from edgecape.io.images import SUFFIXES
 
 DIGITS = 8  # decimals of a percentage: an error of at most 0.0005 px in a photo of 10 000 000 px
@@ -56,16 +58,17 @@ def write(
     photo with several objects each gets a box, the smallest round its keypoints if it has none.
     """
     labels = only(label_sets, "Label Studio")
-    tasks = [
+    tasks = (
         {
             "data": {"image": image_prefix + image.file},
             "predictions": [_prediction(labels, image, model_version)],
         }
         for image in labels.images
-    ]
+    )
+    with atomic_write(path) as file:
+        file.writelines(json_items(tasks))
     with atomic_write(Path(path).with_suffix(".xml")) as file:
         file.write(labelling_configuration(labels))
-    write_json(path, tasks)
 
 
 def labelling_configuration(labels: LabelSet) -> str:
@@ -232,24 +235,14 @@ def _objects(regions: list[Region], order: dict[str, int]) -> list[LabelledObjec
 
 
 def _object(points: list[Region], box: Region | None, order: dict[str, int]) -> LabelledObject:
-    places, scores = np.full((len(order), 2), np.nan), np.full(len(order), np.nan)
-    for region in points:
-        label = str(region["value"]["keypointlabels"][0])
-        if not np.isnan(places[order[label]]).all():
-            raise ValueError(f"{label!r} is there twice; make each object's keypoints children of its rectangle")
-        places[order[label]] = _pixels(region, "x", "y")
-        scores[order[label]] = region.get("score") if region.get("score") is not None else np.nan
-    visible = ~np.isnan(places).all(axis=1)
-    corner = side = None
-    if box is not None and not box["value"].get("rotation"):  # a turned rectangle is no box
-        corner, side = _pixels(box, "x", "y"), _pixels(box, "width", "height")
-    return LabelledObject(
-        places,
-        visible,
-        scores=None if np.isnan(scores[visible]).any() else scores,
-        box=None if corner is None or side is None else box_or_none((*corner, *side)),
-        score=None if box is None else box.get("score"),
+    marks = (
+        (str(region["value"]["keypointlabels"][0]), _pixels(region, "x", "y"), region.get("score"), False)
+        for region in points
     )
+    facts = {} if box is None else {"score": box.get("score")}
+    if box is not None and not box["value"].get("rotation"):  # a turned rectangle is no box
+        facts["box"] = box_or_none((*_pixels(box, "x", "y"), *_pixels(box, "width", "height")))
+    return from_marks(marks, order, "make each object's keypoints children of its rectangle", **facts)
 
 
 def _pixels(region: Region, first: str, second: str) -> tuple[float, float]:

@@ -63,7 +63,7 @@ def _object(instance: Any) -> LabelledObject:
 
 
 def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet]) -> None:
-    """Photos of one size become one image sequence, as SLEAP expects of a video."""
+    """Photos of one size become one image sequence, as SLEAP expects of a video. sleap-io holds all of them at once."""
     sleap = _library()
     photos: dict[str, tuple[int | None, int | None]] = {}
     for labels in label_sets:

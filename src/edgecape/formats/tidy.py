@@ -21,6 +21,7 @@ from edgecape.formats.labels import (
     LabelledImage,
     LabelledObject,
     LabelSet,
+    opened_csv,
     plain_path,
     reading,
 )
@@ -101,20 +102,15 @@ def read(path: str | os.PathLike[str]) -> list[LabelSet]:
 
 def _rows(path: str | os.PathLike[str]) -> list[tuple[int, Row]]:
     rows: list[tuple[int, Row]] = []
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            table = csv.DictReader(file, strict=True)
-            missing = [name for name in NEEDED if name not in (table.fieldnames or ())]
-            if missing:
-                raise DataError(f"{path} has no column {missing[0]!r}; a tidy CSV has {', '.join(NEEDED)}")
-            for row in table:
-                if None in row or None in row.values():
-                    raise DataError(f"{path}, line {table.line_num}: the number of cells differs from the heading")
-                rows.append((table.line_num, row))
-    except FileNotFoundError:
-        raise DataError(f"file {path} does not exist") from None
-    except (OSError, ValueError, csv.Error) as error:
-        raise DataError(f"{path} is not a CSV file: {error}") from None
+    with opened_csv(path) as file:
+        table = csv.DictReader(file, strict=True)
+        missing = [name for name in NEEDED if name not in (table.fieldnames or ())]
+        if missing:
+            raise DataError(f"{path} has no column {missing[0]!r}; a tidy CSV has {', '.join(NEEDED)}")
+        for row in table:
+            if None in row or None in row.values():
+                raise DataError(f"{path}, line {table.line_num}: the number of cells differs from the heading")
+            rows.append((table.line_num, row))
     return rows
 
 

@@ -53,7 +53,7 @@ def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet]) -> None:
         raise AnnotationError(
             f"a YOLO data set has one number of keypoints, got {sorted(counts)}; write each kind apart"
         )
-    lines: dict[str, list[str]] = {}
+    lines: dict[str, list[str]] = {}  # the text of all photos is held: nothing is written before all is known to fit
     for class_index, labels in enumerate(label_sets):
         for image in labels.images:
             members = lines.setdefault(image.file, [])

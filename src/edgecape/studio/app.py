@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
@@ -23,7 +23,7 @@ from edgecape.studio.engine import Engine
 from edgecape.studio.limits import RefusedError
 from edgecape.studio.project import ProjectStore, sentence
 from edgecape.studio.prompts import PromptCache
-from edgecape.studio.security import Access, Guard
+from edgecape.studio.security import Access, Guard, problem
 
 HERE = Path(__file__).parent
 ABOUT = """Mark keypoints on a photo, predict them on others, correct and export. All coordinates are pixels of the
@@ -82,29 +82,24 @@ def create_app(store: ProjectStore, engine: Engine, access: Access | None = None
     return app
 
 
-def _problem(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-    clean = message.encode("utf-8", "replace").decode("utf-8")  # half a character may be quoted
-    return JSONResponse({"error": clean}, status_code=status, headers=headers)
-
-
 def _on_edgecape_error(request: Request, error: Any) -> Response:
     if not isinstance(error, RefusedError):
-        return _problem(422, str(error))
-    return _problem(error.status, str(error), {"Retry-After": str(error.retry_after)} if error.retry_after else None)
+        return problem(422, str(error))
+    return problem(error.status, str(error), {"Retry-After": str(error.retry_after)} if error.retry_after else None)
 
 
 def _on_validation_error(request: Request, error: Any) -> Response:
-    return _problem(422, sentence([{**one, "loc": one["loc"][1:] or one["loc"]} for one in error.errors()]))
+    return problem(422, sentence([{**one, "loc": one["loc"][1:] or one["loc"]} for one in error.errors()]))
 
 
 def _on_http_error(request: Request, error: Any) -> Response:
-    return _problem(error.status_code, f"{error.detail} ({request.method} {request.url.path})", error.headers)
+    return problem(error.status_code, f"{error.detail} ({request.method} {request.url.path})", error.headers)
 
 
 def _on_disk_error(request: Request, error: Any) -> Response:
     log.error("%s %s: %s", request.method, request.url.path, error)
-    return _problem(507, f"the project folder cannot be used: {error.strerror or error}; is the disk full?")
+    return problem(507, f"the project folder cannot be used: {error.strerror or error}; is the disk full?")
 
 
 def _on_any_error(request: Request, error: Any) -> Response:
-    return _problem(500, "something went wrong in the studio; the terminal says what")
+    return problem(500, "something went wrong in the studio; the terminal says what")

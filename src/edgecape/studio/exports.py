@@ -12,56 +12,39 @@ from pathlib import Path
 import numpy as np
 
 from edgecape import formats
-from edgecape.batch.outputs import SUFFIXES
 from edgecape.errors import AnnotationError
 from edgecape.formats import LabelledImage, LabelledObject, LabelSet
 from edgecape.io.images import SUFFIXES as IMAGE_SUFFIXES
-from edgecape.studio.limits import RefusedError
 from edgecape.studio.models import Format, Photo, Project, Query, Shot
 from edgecape.studio.project import ProjectStore
 
-ABOUT = {
-    "coco": "COCO keypoints, one JSON file",
-    "coco-results": "detections for COCO's own evaluation, one JSON file",
-    "csv": "a table with one row per keypoint, for spreadsheets, R and pandas",
-    "cvat": "for import into CVAT as COCO Keypoints 1.0",
-    "deeplabcut": "a DeepLabCut table",
-    "labelme": "a LabelMe file for each photo",
-    "labelstudio": "tasks with predictions for Label Studio, and the labelling configuration",
-    "sleap": "a SLEAP file",
-    "yolo": "a YOLO pose data set: data.yaml and a text file for each photo",
-}
-ZIPPED = ("labelme", "labelstudio", "yolo")  # several files
-BESIDE = ("labelme",)  # photos lie beside their labels; elsewhere under images/
 LONGEST_NAME = 150  # bytes of a file name
 
 
 def available() -> list[Format]:
-    names = [name for name in formats.WRITERS if name != "sleap" or importlib.util.find_spec("sleap_io")]
-    return [Format(name=name, about=ABOUT[name], suffix=_suffix(name)) for name in names]
-
-
-def _suffix(format: str) -> str:
-    return ".zip" if format in ZIPPED else SUFFIXES.get(format, ".json")
+    return [
+        Format(name=name, title=kind.title, about=kind.about, suffix=".zip" if kind.several else kind.suffix)
+        for name, kind in formats.FORMATS.items()
+        if kind.writer and (kind.needs is None or importlib.util.find_spec(kind.needs))
+    ]
 
 
 def export(store: ProjectStore, format: str, with_photos: bool, folder: Path) -> Path:
     """A file in that folder: of the format, or a zip if it takes several."""
-    if format not in formats.WRITERS:
-        raise RefusedError(422, f"there is no format '{format[:50]}'; there are {', '.join(formats.WRITERS)}")
+    kind = formats.known(format, "writer")
     project = store.read()
     content = folder / "content"
-    target = content / f"labels{SUFFIXES.get(format, '.json')}" if SUFFIXES.get(format) != "" else content
+    target = content / f"labels{kind.suffix}" if kind.suffix else content
     content.mkdir()
     labels = label_set(project, root=content)
     names = file_names(project.photos.values())
     if with_photos:
-        place = content if format in BESIDE else content / "images"
+        place = content if kind.beside else content / "images"
         place.mkdir(exist_ok=True)
         for id_ in dict.fromkeys(item.photo for item in labelled(project)):
             shutil.copyfile(store.path(id_), place / names[id_])
     formats.write(target, labels, format)
-    if format not in ZIPPED and not with_photos:
+    if not kind.several and not with_photos:
         return target
     packed = folder / "labels.zip"
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
@@ -78,7 +61,10 @@ def labelled(project: Project) -> list[Shot | Query]:
     found = [
         query
         for query in project.queries
-        if query.pose and query.state in ("predicted", "accepted") and (query.photo, query.box) not in taken
+        if query.pose
+        and any(query.pose.keypoints)
+        and query.state in ("predicted", "accepted")
+        and (query.photo, query.box) not in taken
     ]
     return [*shots, *found]
 
@@ -110,8 +96,10 @@ def _marked(shot: Shot) -> LabelledObject:
 def _found(query: Query) -> LabelledObject:
     """What a person moved is certain."""
     assert query.pose is not None
+    points = [place or (0, 0) for place in query.pose.keypoints]
+    visible = [place is not None for place in query.pose.keypoints]
     scores = np.where(query.pose.moved, 1.0, query.pose.scores)
-    return LabelledObject(query.pose.keypoints, scores=scores, box=query.box, score=float(scores.mean()))
+    return LabelledObject(points, visible, scores=scores, box=query.box, score=float(scores[visible].mean()))
 
 
 def file_names(photos: Iterable[Photo]) -> Mapping[str, str]:

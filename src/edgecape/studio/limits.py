@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
 
 from edgecape.errors import EdgeCapeError
 
 MIB = 2**20
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(BaseModel):
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
     upload_bytes: int = 50 * MIB  # of one photo or label file
     request_bytes: int = 2048 * MIB  # of one upload with all its files, and of what an archive unpacks to
     json_bytes: int = 16 * MIB  # of a request without files

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from edgecape.studio.limits import Limits
+
 FAR = 1e6  # pixels: no photo is that large, and float32 still counts single ones
 
 
@@ -81,7 +83,7 @@ class Shot(Model):
 
 
 class Found(Model):
-    keypoints: list[Place]
+    keypoints: list[Place | None] = Field(description="null where it was not found")
     scores: list[Share] = Field(description="probability that the keypoint is within 10 % of the box's longer side")
 
 
@@ -216,6 +218,7 @@ class Prediction(Model):
 
 
 class Format(About):
+    title: str
     suffix: str
 
 
@@ -236,20 +239,8 @@ class QueueFacts(Model):
     running: int
 
 
-class LimitFacts(Model):
-    upload_bytes: int
-    request_bytes: int
-    json_bytes: int
-    pixels: int
-    keypoints: int
-    shots: int
-    photos: int
-    queue: int
-    prompts: int
-
-
 class Status(Model):
     version: str
     model: ModelFacts
-    limits: LimitFacts
+    limits: Limits
     queue: QueueFacts

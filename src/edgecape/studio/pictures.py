@@ -79,7 +79,7 @@ def upright(path: Path) -> tuple[bytes, str]:
     picture = load_image(path)
     if max(picture.shape) > LONGEST_JPEG:
         return as_png(picture), "image/png"
-    return _jpeg(Image.fromarray(picture), quality=92), "image/jpeg"
+    return _encoded(Image.fromarray(picture), "JPEG", quality=92), "image/jpeg"
 
 
 def thumbnail(path: Path) -> bytes:
@@ -87,16 +87,14 @@ def thumbnail(path: Path) -> bytes:
         picture.draft("RGB", (2 * THUMBNAIL, 2 * THUMBNAIL))  # JPEG only: decodes at a fraction of the size
         small = Image.fromarray(load_image(picture))
     small.thumbnail((THUMBNAIL, THUMBNAIL))
-    return _jpeg(small, quality=85)
+    return _encoded(small, "JPEG", quality=85)
 
 
 def as_png(picture: RGB) -> bytes:
-    file = io.BytesIO()
-    Image.fromarray(picture).save(file, "PNG")
-    return file.getvalue()
+    return _encoded(Image.fromarray(picture), "PNG")
 
 
-def _jpeg(picture: Image.Image, quality: int) -> bytes:
+def _encoded(picture: Image.Image, format: str, **options: int) -> bytes:
     file = io.BytesIO()
-    picture.save(file, "JPEG", quality=quality)
+    picture.save(file, format, **options)
     return file.getvalue()

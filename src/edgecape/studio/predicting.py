@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -156,7 +157,8 @@ def _pose(outcome: Outcome) -> models.Found:
     if not isinstance(outcome, Pose):
         assert isinstance(outcome, EdgeCapeError)
         raise outcome
-    try:
-        return models.Found(keypoints=outcome.keypoints.tolist(), scores=outcome.scores.tolist())
-    except ValidationError:
-        raise EdgeCapeError("the model found nothing that is a place; look at another part of the photo") from None
+    found = outcome.to_dict()
+    with suppress(ValidationError):  # of places far outside the photo
+        if any(found["keypoints"]):
+            return models.Found(keypoints=found["keypoints"], scores=found["scores"])
+    raise EdgeCapeError("the model found nothing that is a place; look at another part of the photo")

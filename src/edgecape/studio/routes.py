@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,7 +40,7 @@ def get_status(studio: Shared) -> models.Status:
             fingerprint=None if model is None else model.fingerprint,
             facts={} if model is None else model.torch_runtime.config.training,
         ),
-        limits=models.LimitFacts(**asdict(studio.limits)),
+        limits=studio.limits,
         queue=models.QueueFacts(waiting=engine.waiting, running=engine.running),
     )
 

@@ -11,7 +11,7 @@ import hmac
 import ipaddress
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from fastapi import HTTPException
 from starlette.datastructures import Headers, MutableHeaders
@@ -97,29 +97,29 @@ class Guard:
         headers, path = Headers(scope=scope), scope["path"]
         host = headers.get("host", "")
         if not self.access.knows(host):
-            return _refuse(403, f"the studio does not go by the name '{host[:100]}'; open it by the address it printed")
+            return problem(403, f"the studio does not go by the name '{host[:100]}'; open it by the address it printed")
         origin = headers.get("origin")
-        if origin is not None and _netloc(origin) != host.lower():
-            return _refuse(403, f"requests from other sites ('{origin[:100]}') are refused; use the studio's own page")
+        if origin is not None and _split(origin).netloc.lower() != host.lower():
+            return problem(403, f"requests from other sites ('{origin[:100]}') are refused; use the studio's own page")
         site = headers.get("sec-fetch-site", "none")
         opens_page = scope["method"] == "GET" and headers.get("sec-fetch-dest") == "document" and not _is_api(path)
         if site not in ("none", "same-origin") and not opens_page:
-            return _refuse(403, "requests from other sites are refused; use the studio's own page")
+            return problem(403, "requests from other sites are refused; use the studio's own page")
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token") if path == "/" else None
         if given and self.access.token is not None:
             return self._let_in(given[0])
         if _is_api(path) and not self.access.admits(headers):
             told = "open the studio by the address with ?token=…, or send 'Authorization: Bearer TOKEN'"
-            return _refuse(401, f"a token is needed; {told}", {"WWW-Authenticate": "Bearer"})
+            return problem(401, f"a token is needed; {told}", {"WWW-Authenticate": "Bearer"})
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()) or int(length) > self._most(headers):
-            return _refuse(413, f"the request has {length[:30]} bytes; it may have {self._most(headers):,}")
+            return problem(413, f"the request has {length[:30]} bytes; it may have {self._most(headers):,}")
         return None
 
     def _let_in(self, given: str) -> Response:
         assert self.access.token is not None
         if not _same(given, self.access.token):
-            return _refuse(403, "this is not the token of the studio; use the address it printed")
+            return problem(403, "this is not the token of the studio; use the address it printed")
         answer = RedirectResponse("/", status_code=303)
         answer.set_cookie(COOKIE, self.access.cookie(), httponly=True, samesite="strict")
         return answer
@@ -149,23 +149,20 @@ def _is_api(path: str) -> bool:
 
 def _host(header: str) -> str:
     """Without port and brackets."""
-    try:
-        return (urlsplit(f"//{header}").hostname or "").lower()
-    except ValueError:
-        return ""
+    return (_split(f"//{header}").hostname or "").lower()
 
 
-def _netloc(origin: str) -> str:
+def _split(address: str) -> SplitResult:
     try:
-        return urlsplit(origin).netloc.lower()
+        return urlsplit(address)
     except ValueError:
-        return ""
+        return urlsplit("")
 
 
 def _same(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))
 
 
-def _refuse(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-    clean = message.encode("utf-8", "replace").decode("utf-8")
+def problem(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+    clean = message.encode("utf-8", "replace").decode("utf-8")  # half a character may be quoted
     return JSONResponse({"error": clean}, status_code=status, headers=headers)

@@ -17,8 +17,7 @@ export function addPoint(doc, shot, place) {
     if (!query.pose) return query;
     const { keypoints, scores, moved } = query.pose;
     const kept = query.state === "accepted" ? moved.map(() => true) : moved;
-    const centre = keypoints.reduce(([x, y], p) => [x + p[0] / keypoints.length, y + p[1] / keypoints.length], [0, 0]);
-    const pose = { keypoints: [...keypoints, centre], scores: [...scores, 0], moved: [...kept, false] };
+    const pose = { keypoints: [...keypoints, null], scores: [...scores, 0], moved: [...kept, false] };
     return { ...query, pose, state: "waiting" };
   });
   return {
@@ -141,7 +140,7 @@ export function boxQuery(doc, index, box) {
   return { ...doc, queries: put(doc.queries, index, waiting(doc.queries[index].photo, box)) };
 }
 
-/** A person puts a found keypoint right. */
+/** A person puts a found keypoint right, or one that was not found where it is. */
 export function moveFound(doc, index, k, { x, y }) {
   const move = ({ pose }) => ({
     pose: { ...pose, keypoints: put(pose.keypoints, k, [x, y]), moved: put(pose.moved, k, true) },
@@ -157,11 +156,8 @@ export function acceptQuery(doc, index, accepted) {
 export function useAsShot(doc, index, photo) {
   const { pose, box } = doc.queries[index];
   const limit = (value, most) => Math.min(Math.max(value, 0), most);
-  const points = pose.keypoints.map(([x, y]) => ({
-    x: limit(x, photo.width),
-    y: limit(y, photo.height),
-    hidden: false,
-  }));
+  const point = ([x, y]) => ({ x: limit(x, photo.width), y: limit(y, photo.height), hidden: false });
+  const points = pose.keypoints.map((place) => place && point(place));
   const shots = [...doc.shots.filter((shot) => shot.photo !== photo.id), { photo: photo.id, points, box }];
   return acceptQuery({ ...doc, shots }, index, true);
 }

@@ -8,17 +8,6 @@ import { ask, notify, say } from "./notices.js";
 const AT_ONCE = 10; // photos per upload, so that the first appear before the last is sent
 const MANY = 3; // more photos than this at once are probably not all to be marked
 const PHOTO = /\.(jpe?g|png|webp|bmp|tiff?|gif|heic|heif|avif)$/i;
-const FORMATS = {
-  coco: "COCO",
-  "coco-results": "COCO results",
-  csv: "CSV",
-  cvat: "CVAT",
-  deeplabcut: "DeepLabCut",
-  labelme: "LabelMe",
-  labelstudio: "Label Studio",
-  sleap: "SLEAP",
-  yolo: "YOLO",
-};
 const LABELS = /\.(json|csv|slp|h5|hdf5|ya?ml)$/i;
 
 /** actions: { reload(project), saver, finder }. */
@@ -223,8 +212,8 @@ export function createFiles(store, { reload, saver, finder }) {
   async function fillMenus() {
     const [formats, examples] = await Promise.all([api.formats(), api.examples()]);
     const withPhotos = h("input", { type: "checkbox" });
-    const exports = formats.map(({ name, about }) =>
-      item(FORMATS[name] ?? name, about, () => exportAs(name, withPhotos.checked)),
+    const exports = formats.map(({ name, title, about }) =>
+      item(title, about, () => exportAs(name, withPhotos.checked)),
     );
     const choice = h("label", { class: "check" }, withPhotos, "Put the photos in, too (.zip)");
     document.getElementById("export-menu").append(choice, h("hr"), h("h2", {}, "Shots and found poses as"), ...exports);
@@ -247,14 +236,11 @@ export function createFiles(store, { reload, saver, finder }) {
     document
       .getElementById("mark-empty")
       .append(
-        h(
-          "div",
-          { class: "welcome" },
-          icon("photo"),
-          h("h2", {}, "Start with one photo"),
-          h("p", {}, "You mark its keypoints once; they are found on all your other photos."),
-          choosePhotosButton("mark", "Choose a photo"),
-          h("p", { class: "hint" }, "or drop it anywhere on this page"),
+        welcome(
+          "Start with one photo",
+          "You mark its keypoints once; they are found on all your other photos.",
+          "mark",
+          "Choose a photo",
         ),
         h("div", { class: "tries" }, h("span", {}, "Try an example"), ...tries),
         h("div", { class: "others" }, h("span", {}, "Or go on from"), ...others),
@@ -263,19 +249,24 @@ export function createFiles(store, { reload, saver, finder }) {
   document
     .getElementById("find-empty")
     .append(
-      h(
-        "div",
-        { class: "welcome" },
-        icon("photo"),
-        h("h2", {}, "Now the other photos"),
-        h("p", {}, "Drop as many as you like. The keypoints are found on each, and you correct what is wrong."),
-        choosePhotosButton("find", "Choose photos"),
-        h("p", { class: "hint" }, "or drop them anywhere on this page"),
+      welcome(
+        "Now the other photos",
+        "Drop as many as you like. The keypoints are found on each, and you correct what is wrong.",
+        "find",
+        "Choose photos",
       ),
     );
 
-  function choosePhotosButton(target, text) {
-    return h("button", { type: "button", class: "primary large", onclick: () => choosePhotos(target) }, text);
+  function welcome(heading, text, target, label) {
+    return h(
+      "div",
+      { class: "welcome" },
+      icon("photo"),
+      h("h2", {}, heading),
+      h("p", {}, text),
+      h("button", { type: "button", class: "primary large", onclick: () => choosePhotos(target) }, label),
+      h("p", { class: "hint" }, `or drop ${target === "mark" ? "it" : "them"} anywhere on this page`),
+    );
   }
   const choosePhotos = (target) => choose((files) => addPhotos(files, target));
   const title = (name) => name[0].toUpperCase() + name.slice(1);

@@ -5,7 +5,7 @@ import * as edits from "./edits.js";
 import { count, h, icon, iconButton, pool, s, set } from "./dom.js";
 import { colour } from "./palette.js";
 
-const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+const mean = (values) => values.reduce((sum, value) => sum + value, 0) / Math.max(values.length, 1);
 
 /** actions: { choosePhotos(), open(index), mark(), say(text) }. */
 export function createGallery(store, finder, actions) {
@@ -46,7 +46,8 @@ export function createGallery(store, finder, actions) {
     card.seen = now;
     const photo = photos[query.photo];
     const done = query.pose && query.state !== "waiting" && query.state !== "failed";
-    const score = done ? mean(query.pose.scores.map((score, k) => (query.pose.moved[k] ? 1 : score))) : null;
+    const scores = query.pose?.scores.map((score, k) => (query.pose.moved[k] ? 1 : score));
+    const score = done ? mean(scores.filter((_, k) => query.pose.keypoints[k])) : null;
     const words = {
       waiting: "waiting",
       predicted: `score ${score?.toFixed(2)}`,
@@ -59,7 +60,7 @@ export function createGallery(store, finder, actions) {
     card.name.textContent = photo.name;
     card.name.title = photo.name;
     card.score.textContent = done ? score.toFixed(2) : query.state === "failed" ? "failed" : "waiting";
-    card.score.title = done ? "Mean score of the keypoints" : "";
+    card.score.title = done ? "Mean score of the keypoints that were found" : "";
     set(card.accept, {
       hidden: !done,
       "aria-pressed": String(query.state === "accepted"),
@@ -98,11 +99,13 @@ function drawPose(overlay, photo, pose, { names, skeleton }, threshold) {
   if (!pose) return overlay.replaceChildren();
   const size = Math.max(photo.width, photo.height) / 42;
   const sure = (k) => pose.moved[k] || pose.scores[k] >= threshold;
-  const lines = skeleton.map(([i, j]) => {
+  const whole = skeleton.filter((edge) => edge.every((k) => pose.keypoints[k]));
+  const lines = whole.map(([i, j]) => {
     const [[x1, y1], [x2, y2]] = [pose.keypoints[i], pose.keypoints[j]];
     return s("line", { x1, y1, x2, y2, "stroke-width": size / 3, class: sure(i) && sure(j) ? "" : "faded" });
   });
-  const dots = names.map((_, k) => {
+  const there = [...names.keys()].filter((k) => pose.keypoints[k]);
+  const dots = there.map((k) => {
     const [cx, cy] = pose.keypoints[k];
     return s("circle", {
       cx,

@@ -14,7 +14,19 @@ export function createReview(store, finder, actions) {
   const query = () => store.doc.queries[index()];
   let boxing = false;
 
+  /** The keypoint that a click on the photo puts there: the chosen one, if it was not found. */
+  const placing = () => {
+    const { selected } = store.look;
+    return selected !== null && pose() && !pose().keypoints[selected] ? selected : null;
+  };
+  const pose = () => (["waiting", "failed"].includes(query().state) ? null : query().pose);
+
   const stage = createStage(host, {
+    place(at) {
+      const k = placing();
+      store.change((doc) => edits.moveFound(doc, index(), k, at));
+      actions.say(`${store.doc.names[k]} placed`);
+    },
     select: (k) => store.show({ selected: k }),
     move: (k, at, merge) =>
       store.change((doc) => edits.moveFound(doc, index(), k, at), merge && `query ${index()} ${merge}`),
@@ -96,7 +108,7 @@ export function createReview(store, finder, actions) {
       const dot = s("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, s("circle", { cx: 8, cy: 8, r: 5.5 }));
       const row = h(
         "button",
-        { type: "button", onclick: () => stage.focusPoint(k) },
+        { type: "button", onclick: () => choose(k) },
         dot,
         name,
         h("span", { class: "track" }, bar),
@@ -104,18 +116,29 @@ export function createReview(store, finder, actions) {
       );
       return Object.assign(h("li", {}, row), { row, bar, name, number, dot });
     },
-    (item, { name, score, moved, faded }, k) => {
-      item.dot.firstChild.setAttribute("fill", colour(k));
+    (item, { name, place, score, moved, faded }, k) => {
+      set(item.dot.firstChild, { fill: place ? colour(k) : "none", stroke: place ? null : colour(k) });
       item.name.textContent = name;
-      item.number.textContent = moved ? "moved" : score.toFixed(2);
-      item.bar.style.width = `${100 * (moved ? 1 : score)}%`;
+      item.number.textContent = !place ? "not found" : moved ? "moved" : score.toFixed(2);
+      item.bar.style.width = `${100 * (!place ? 0 : moved ? 1 : score)}%`;
+      const told = !place ? "not found, choose to place it" : moved ? "moved by you" : `score ${score.toFixed(2)}`;
       set(item.row, {
-        class: `${store.look.selected === k ? "selected" : ""}${faded ? " faded" : ""}${moved ? " moved" : ""}`,
-        "aria-label": `${name}, ${moved ? "moved by you" : `score ${score.toFixed(2)}`}`,
+        class: [store.look.selected === k && "selected", faded && "faded", moved && "moved", !place && "missing"]
+          .filter(Boolean)
+          .join(" "),
+        "aria-label": `${name}, ${told}`,
+        title: place ? null : "Not found. Choose it, then click where it is.",
       });
     },
   );
   panel.append(h("h2", {}, "Found"), words, h("div", { class: "column" }, accept, teach), list, again);
+
+  function choose(k) {
+    if (pose().keypoints[k]) return stage.focusPoint(k);
+    store.show({ selected: k });
+    stage.focus();
+    actions.say(`Click where ${store.doc.names[k]} is`);
+  }
 
   function toggleAccepted() {
     const accepted = query().state !== "accepted";
@@ -136,8 +159,9 @@ export function createReview(store, finder, actions) {
     const item = query();
     if (!item) return;
     const photo = photos[item.photo];
-    const pose = item.state === "waiting" || item.state === "failed" ? null : item.pose;
-    const sure = (k) => pose.moved[k] || pose.scores[k] >= doc.settings.scoreThreshold;
+    const shown = pose();
+    const sure = (k) => shown.moved[k] || shown.scores[k] >= doc.settings.scoreThreshold;
+    const missing = shown ? doc.names.filter((_, k) => !shown.keypoints[k]) : [];
     title.textContent = title.title = photo.name;
     position.textContent = `${look.query + 1} of ${doc.queries.length}`;
     set(previous, { disabled: look.query === 0 });
@@ -151,31 +175,41 @@ export function createReview(store, finder, actions) {
         ? item.error
         : item.state === "waiting"
           ? "Waiting to be searched."
-          : isShot
-            ? "This photo is one of your shots."
-            : "Drag a keypoint that is wrong. A corrected photo can teach the model.";
+          : placing() !== null
+            ? `Click where ${doc.names[placing()]} is.`
+            : missing.length
+              ? `Not found: ${missing.join(", ")}. Choose one below to place it.`
+              : isShot
+                ? "This photo is one of your shots."
+                : "Drag a keypoint that is wrong. A corrected photo can teach the model.";
     words.classList.toggle("problem", item.state === "failed");
-    set(accept, { disabled: !pose, "aria-pressed": String(item.state === "accepted") });
+    set(accept, { disabled: !shown, "aria-pressed": String(item.state === "accepted") });
     accept.lastChild.textContent = item.state === "accepted" ? "Accepted" : "Accept";
-    set(teach, { disabled: !pose || isShot });
+    set(teach, { disabled: !shown || isShot });
     again.hidden = item.state === "accepted";
-    update(
-      pose ? doc.names.map((name, k) => ({ name, score: pose.scores[k], moved: pose.moved[k], faded: !sure(k) })) : [],
-    );
+    const row = (name, k) => {
+      const [place, score, moved] = [shown.keypoints[k], shown.scores[k], shown.moved[k]];
+      return { name, place, score, moved, faded: !place || !sure(k) };
+    };
+    update(shown ? doc.names.map(row) : []);
     stage.show({
       photo,
       points: doc.names.map((name, k) => {
-        if (!pose) return null;
-        const [x, y] = pose.keypoints[k];
-        const note = pose.moved[k] ? ", moved" : `, score ${pose.scores[k].toFixed(2)}`;
+        if (!shown?.keypoints[k]) return null;
+        const [x, y] = shown.keypoints[k];
+        const note = shown.moved[k] ? ", moved" : `, score ${shown.scores[k].toFixed(2)}`;
         return { x, y, name, note, colour: colour(k), faded: !sure(k) };
       }),
-      edges: pose ? doc.skeleton.map(([i, j]) => ({ i, j, kind: "skeleton", faded: !sure(i) || !sure(j) })) : [],
+      edges: shown ? doc.skeleton.map(([i, j]) => ({ i, j, kind: "skeleton", faded: !sure(i) || !sure(j) })) : [],
       box: item.box,
-      tool: boxing ? "box" : "move",
+      tool: boxing ? "box" : placing() !== null ? "point" : "move",
       selected: look.selected,
       showNames: doc.settings.showNames,
-      label: `Photo ${photo.name}. Tab goes to the keypoints, arrow keys move them.`,
+      label: `Photo ${photo.name}. ${
+        placing() !== null
+          ? `Arrow keys move a crosshair, Enter places ${doc.names[placing()]}.`
+          : "Tab goes to the keypoints, arrow keys move them."
+      }`,
     });
   }
 
