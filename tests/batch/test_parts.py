@@ -15,13 +15,16 @@ from edgecape.types import Pose, Prompt
 RNG = np.random.default_rng(0)
 GRAPH = np.ones((3, 3), dtype=np.float32)
 PROMPT = Prompt(
-    RNG.normal(size=(3, 8)).astype(np.float32),
-    GRAPH,
-    GRAPH,
-    GRAPH,
-    GRAPH[:, :2],
-    ((0, 1),),
-    ("a", "b", "c"),
+    tokens=RNG.normal(size=(1, 3, 8)).astype(np.float32),
+    places=GRAPH[None, :, :2],
+    views=np.zeros((1, 2), dtype=np.int64),
+    usable=np.ones(3, dtype=bool),
+    prior=GRAPH,
+    weights=GRAPH,
+    graph=GRAPH,
+    flip_index=None,
+    skeleton=((0, 1),),
+    names=("a", "b", "c"),
     shots=1,
     model="m",
 )

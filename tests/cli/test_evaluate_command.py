@@ -16,6 +16,7 @@ from edgecape.evaluation.results import Result
 from edgecape.model.backbone import Backbone
 from edgecape.model.settings import BackboneSettings
 from edgecape.predictor import EdgeCape
+from edgecape.runtime.torch_runtime import TorchRuntime
 
 import tiny
 import toy
@@ -46,7 +47,8 @@ def folder(tmp_path: Path, lamps: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
     def from_pretrained(source=None, device=None) -> EdgeCape:
         backbone, fingerprint = tiny_backbone(SETTINGS)
-        return EdgeCape(tiny.network(backbone=SETTINGS), backbone, source or fingerprint, device="cpu")
+        runtime = TorchRuntime(tiny.network(backbone=SETTINGS), backbone, source or fingerprint, device="cpu")
+        return EdgeCape(runtime)
 
     monkeypatch.setattr("edgecape.weights.backbones.load_backbone", tiny_backbone)
     monkeypatch.setattr(EdgeCape, "from_pretrained", from_pretrained)
