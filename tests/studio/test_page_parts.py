@@ -37,6 +37,14 @@ def with_graph(visit: Visit, **options: Any) -> Person:
     return person
 
 
+def searched(visit: Visit) -> Person:
+    """The example with its two other photos searched, and before them."""
+    person = with_graph(visit)
+    person.page.keyboard.press("2")
+    person.page.locator(".card.predicted").nth(1).wait_for(timeout=60_000)
+    return person
+
+
 # --- keypoints -----------------------------------------------------------------------------------------------
 
 
@@ -145,14 +153,24 @@ def test_kept_new_and_weakened_edges(visit: Visit) -> None:
     assert max(edge["weight"] for edge in edges) == 1
 
 
+def answering(person: Person, **answer: Any) -> None:
+    """Find again, with a studio that says the same of every photo."""
+
+    def same(route: Any) -> None:
+        photos = route.request.post_data_json["photos"]
+        lines = [json.dumps({"photo": photo["photo"], "index": n, **answer}) for n, photo in enumerate(photos)]
+        route.fulfill(status=200, content_type="application/x-ndjson", body="\n".join(lines))
+
+    person.page.route("**/api/predictions", same)
+    person.press("Find again")
+
+
 # --- found photos --------------------------------------------------------------------------------------------
 
 
 def test_review_accept_and_fade(visit: Visit) -> None:
-    person = with_graph(visit)
+    person = searched(visit)
     page = person.page
-    page.keyboard.press("2")
-    page.locator(".card.predicted").nth(1).wait_for(timeout=60_000)
     page.get_by_label("Fade below").fill("1")
     assert page.locator(".card .pose circle.faded").count() == 10
     page.get_by_label("Fade below").fill("0")
@@ -168,10 +186,8 @@ def test_review_accept_and_fade(visit: Visit) -> None:
 
 
 def test_a_keypoint_added_later_keeps_what_was_accepted(visit: Visit) -> None:
-    person = with_graph(visit)
+    person = searched(visit)
     page = person.page
-    page.keyboard.press("2")
-    page.locator(".card.predicted").nth(1).wait_for(timeout=60_000)
     page.locator(".card .accept").first.click()
     before = person.saved()["queries"]
     page.keyboard.press("1")
@@ -189,22 +205,11 @@ def test_a_keypoint_added_later_keeps_what_was_accepted(visit: Visit) -> None:
 
 def test_a_keypoint_that_was_not_found_can_be_placed(visit: Visit) -> None:
     """It is drawn nowhere and does not count in the score; a person chooses it in the list and clicks where it is."""
-    person = with_graph(visit)
+    person = searched(visit)
     page = person.page
-    page.keyboard.press("2")
-    page.locator(".card.predicted").nth(1).wait_for(timeout=60_000)
 
-    def forgetful(route: Any) -> None:
-        """Does not find the nose, which has two edges, and the mouth."""
-        lines = []
-        for n, photo in enumerate(route.request.post_data_json["photos"]):
-            places = [[60, 60], [120, 60], None, None, [90, 30]]
-            pose = {"keypoints": places, "scores": [0.5, 0.7, 0, 0, 0.6]}
-            lines.append(json.dumps({"photo": photo["photo"], "index": n, "pose": pose}))
-        route.fulfill(status=200, content_type="application/x-ndjson", body="\n".join(lines))
-
-    page.route("**/api/predictions", forgetful)
-    person.press("Find again")
+    pose = {"keypoints": [[60, 60], [120, 60], None, None, [90, 30]], "scores": [0.5, 0.7, 0, 0, 0.6]}
+    answering(person, pose=pose)
     page.locator(".card .score", has_text="0.60").nth(1).wait_for()
     assert page.locator(".card .pose circle").count() == 6
     assert page.locator(".card .pose line").count() == 2 * 3  # between the eyes and the forehead
@@ -237,18 +242,9 @@ def test_a_keypoint_that_was_not_found_can_be_placed(visit: Visit) -> None:
 
 
 def test_a_photo_that_fails_says_so_on_its_card(visit: Visit) -> None:
-    person = with_graph(visit)
+    person = searched(visit)
     page = person.page
-    page.keyboard.press("2")
-    page.locator(".card.predicted").nth(1).wait_for(timeout=60_000)
-
-    def broken(route: Any) -> None:
-        photos = route.request.post_data_json["photos"]
-        lines = [json.dumps({**photo, "index": n, "error": "'x.png' cannot be read"}) for n, photo in enumerate(photos)]
-        route.fulfill(status=200, content_type="application/x-ndjson", body="\n".join(lines))
-
-    page.route("**/api/predictions", broken)
-    person.press("Find again")
+    answering(person, error="'x.png' cannot be read")
     page.locator(".card.failed").nth(1).get_by_text("cannot be read").wait_for()
     person.shown("failed")
     page.unroute("**/api/predictions")
@@ -261,10 +257,8 @@ def test_a_photo_that_fails_says_so_on_its_card(visit: Visit) -> None:
 
 
 def test_projects_prompts_and_labels_come_back(visit: Visit, tmp_path: Path) -> None:
-    person = with_graph(visit)
+    person = searched(visit)
     page = person.page
-    page.keyboard.press("2")
-    page.locator(".card.predicted").nth(1).wait_for(timeout=60_000)
     before = person.saved()
     files = {}
     for name, steps in {
