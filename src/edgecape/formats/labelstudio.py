@@ -59,14 +59,12 @@ def write(
     """
     labels = only(label_sets, "Label Studio")
     tasks = (
-        {
-            "data": {"image": image_prefix + image.file},
-            "predictions": [_prediction(labels, image, model_version)],
-        }
+        {"data": {"image": image_prefix + image.file}, "predictions": [_prediction(labels, image, model_version)]}
         for image in labels.images
     )
     with atomic_write(path) as file:
         file.writelines(json_items(tasks))
+        file.write("\n")
     with atomic_write(Path(path).with_suffix(".xml")) as file:
         file.write(labelling_configuration(labels))
 
