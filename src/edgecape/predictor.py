@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -96,23 +96,26 @@ class EdgeCape:
         Of several, the first matters most: the others are brought to face and lie as it does.
         """
         shots = [supports] if isinstance(supports, Support) else list(supports)
-        told = _Definition.of(shots)
+        _check_supports(shots)
+        names, skeleton = _shared(shots, "names", "names"), _shared(shots, "skeleton", "skeletons")
+        symmetry = _shared(shots, "symmetry", "symmetries")
         seen = np.stack([shot.visible for shot in shots])
         usable: NDArray[np.bool_] = np.logical_or.reduce(seen)
         if not usable.any():
             raise AnnotationError("no keypoint is visible in any support; mark at least one")
-        rendered = [self._pictures(shot, told.names) for shot in shots]
+        rendered = [self._pictures(shot, names) for shot in shots]
         frames, coordinates = (np.stack(parts, axis=1) for parts in zip(*rendered, strict=True))
         K = len(usable)
-        prior = fully_connected(K) if told.skeleton is None else adjacency(told.skeleton, K)
-        flip = flip_index(K, told.symmetry) if told.symmetry else None
+        prior = fully_connected(K) if skeleton is None else adjacency(skeleton, K)
+        pairs = flip_pairs(names) if symmetry is None else symmetry
+        flip = flip_index(K, pairs) if pairs else None
         arrays = self.runtime.encode(frames, coordinates, seen, prior, flip)
         return Prompt(
             **arrays._asdict(),
             usable=usable,
             flip_index=flip,
-            skeleton=told.skeleton,
-            names=told.names,
+            skeleton=skeleton,
+            names=names,
             shots=len(shots),
             model=self.fingerprint,
         )
@@ -265,46 +268,35 @@ class EdgeCape:
         )
 
 
-class _Crop:
+class _Crop(NamedTuple):
     """One frame of a photo and how it was cut."""
 
-    __slots__ = ("box", "frame", "transform")
-
-    def __init__(self, frame: RGB, transform: geometry.Matrix, box: Box):
-        self.frame, self.transform, self.box = frame, transform, box
+    frame: RGB
+    transform: geometry.Matrix
+    box: Box
 
 
 class _Several(list[_Crop]):
     """Crops of an image for which a list of boxes was given: its poses come as a list too."""
 
 
-class _Definition:
-    """Names, skeleton and symmetry that all supports share: what one of them says holds for all."""
+def _shared(shots: list[Support], attribute: str, plural: str) -> Any:
+    """What supports say of their keypoints: one of them may say it for all, two may not contradict each other."""
+    said = [getattr(shot, attribute) for shot in shots if getattr(shot, attribute) is not None]
+    if len({value if attribute == "names" else tuple(sorted(value)) for value in said}) > 1:
+        raise AnnotationError(f"the supports have different {plural}; give the same to all, or to one only")
+    return said[0] if said else None
 
-    def __init__(self, names: Any, skeleton: Any, symmetry: Any):
-        self.names: tuple[str, ...] | None = names
-        self.skeleton: tuple[tuple[int, int], ...] | None = skeleton
-        self.symmetry: tuple[tuple[int, int], ...] = flip_pairs(names) if symmetry is None else symmetry
 
-    @classmethod
-    def of(cls, shots: list[Support]) -> _Definition:
-        if not shots:
-            raise AnnotationError("a prompt needs at least one support; the list is empty")
-        for number, shot in enumerate(shots):
-            if not isinstance(shot, Support):
-                raise AnnotationError(f"a prompt is made of supports, got a {type(shot).__name__}")
-            if len(shot.keypoints) != len(shots[0].keypoints):
-                raise AnnotationError(
-                    f"support {number} has {len(shot.keypoints)} keypoints, the first has {len(shots[0].keypoints)}; "
-                    "mark the same"
-                )
-        said = []
-        for what, attribute in (("names", "names"), ("skeletons", "skeleton"), ("symmetries", "symmetry")):
-            values = [getattr(shot, attribute) for shot in shots if getattr(shot, attribute) is not None]
-            if len({value if attribute == "names" else tuple(sorted(value)) for value in values}) > 1:
-                raise AnnotationError(f"the supports have different {what}; give the same to all, or to one only")
-            said.append(values[0] if values else None)
-        return cls(*said)
+def _check_supports(shots: list[Support]) -> None:
+    if not shots:
+        raise AnnotationError("a prompt needs at least one support; the list is empty")
+    for number, shot in enumerate(shots):
+        if not isinstance(shot, Support):
+            raise AnnotationError(f"a prompt is made of supports, got a {type(shot).__name__}")
+        mine, first = len(shot.keypoints), len(shots[0].keypoints)
+        if mine != first:
+            raise AnnotationError(f"support {number} has {mine} keypoints, the first has {first}; mark the same")
 
 
 def _with_boxes(images: Iterable[Any], boxes: Any) -> Iterator[tuple[Any, Any]]:
