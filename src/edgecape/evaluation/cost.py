@@ -16,7 +16,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from edgecape.matching.multiview import MultiView, Shots
 from edgecape.model.backbone import Backbone
 from edgecape.model.network import Network
+from edgecape.predictor import EdgeCape
 from edgecape.skeleton import fully_connected
+from edgecape.types import Support
 
 if TYPE_CHECKING:
     from edgecape.runtime.torch_runtime import TorchRuntime
@@ -99,23 +101,16 @@ def measure_speed(
 ) -> Iterator[tuple[str, float, float]]:
     """(what, seconds, multiple of t_b), medians of one run. t_b is one plain forward of the backbone on one frame; it
     is timed between all others, because a busy machine is slower one moment than the next."""
-    from edgecape.types import Prompt
-
-    height, width = runtime.size
+    model, (height, width) = EdgeCape(runtime), runtime.size
     rng = np.random.default_rng(0)
-    frames = rng.integers(0, 256, (batch, height, width, 3), dtype=np.uint8)
-    pixels = torch.zeros(1, 3, height, width, device=runtime.device)
-    pictures = len(runtime.pictures)
-    seen, shown = np.repeat(frames[:1], pictures, axis=0)[:, None], np.ones((1, keypoints), dtype=bool)
-    places = rng.random((pictures, 1, keypoints, 2), dtype=np.float32)
-    prior = fully_connected(keypoints)
-    arrays = runtime.encode(seen, places, shown, prior, None)
-    prompt = Prompt(**arrays._asdict(), usable=shown[0], flip_index=None, skeleton=None, names=None, shots=1, model="")
+    photo = rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
+    support = Support(photo, rng.random((keypoints, 2)) * (width, height))
+    prompt, pixels = model.prompt(support), torch.zeros(1, 3, height, width, device=runtime.device)
     tasks: dict[str, tuple[Callable[[], object], int]] = {
         "backbone, one frame (t_b)": (lambda: runtime.backbone(pixels), 1),
-        "one query": (lambda: runtime.locate(frames[:1], prompt), 1),
-        f"a query in a batch of {batch}": (lambda: runtime.locate(frames, prompt), batch),
-        "one prompt, one support": (lambda: runtime.encode(seen, places, shown, prior, None), 1),
+        "one query": (lambda: model.predict(prompt, photo), 1),
+        f"a query in a batch of {batch}": (lambda: model.predict(prompt, [photo] * batch, batch_size=batch), batch),
+        "one prompt, one support": (lambda: model.prompt(support), 1),
     }
     times: dict[str, list[float]] = {name: [] for name in tasks}
     with torch.inference_mode():
