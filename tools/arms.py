@@ -82,12 +82,10 @@ def arm_settings(
 def fresh_decoder(settings: TrainSettings, trained: dict[str, Tensor]) -> dict[str, Tensor]:
     """All of a trained head but its decoder, which is as at the start and, as far as arms have it, the same in all."""
     torch.manual_seed(settings.seed)
-    whole, arm = (
-        build_network(replace(settings.network, graph=graph, bias=bias), settings.matching)
-        for graph, bias in (("predicted", "markov"), (settings.phases[0].graph, settings.phases[0].bias))
-    )
+    whole = build_network(replace(settings.network, graph="predicted", bias="markov"), settings.matching)
     start_new_parts(whole)
-    state = whole.state_dict()
+    state, phase = whole.state_dict(), settings.phases[0]
+    arm = build_network(replace(settings.network, graph=phase.graph, bias=phase.bias), settings.matching)
     return {name: (trained if name.startswith(SHARED) else state)[name] for name in arm.state_dict()}
 
 
