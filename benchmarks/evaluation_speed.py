@@ -22,7 +22,7 @@ from edgecape.data.features import FeatureStore
 from edgecape.data.objects import read_coco
 from edgecape.evaluation.episodes import Episode, protocol_episodes
 from edgecape.evaluation.evaluate import evaluate
-from edgecape.evaluation.methods import Runner, refined
+from edgecape.evaluation.methods import ModelMethod, final
 from edgecape.evaluation.results import Result
 from edgecape.model.network import Network
 from edgecape.model.settings import BackboneSettings
@@ -60,7 +60,7 @@ def main(
         objects: How many pictures of noise.
     """
     backbone, fingerprint = load_backbone(BackboneSettings())
-    methods = {"network": refined(Runner(Network()))}
+    methods = {"network": final(ModelMethod(Network()))}
     with tempfile.TemporaryDirectory() as folder:
         if annotations is None:
             data = noise(Path(folder), objects)

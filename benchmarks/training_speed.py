@@ -47,7 +47,7 @@ def one_phase(name: str, dropout: float, steps: int) -> tuple[float, float, floa
         forward = statistics.median([timed(lambda: backbone(image)) for _ in range(9)][2:])
     phase = PHASES[name]
     objective = Objective(
-        Network(replace(NetworkSettings(), graph=phase.graph, bias=phase.bias, dropout=dropout)), phase, backbone.finish
+        Network(replace(NetworkSettings(), graph=phase.graph, bias=phase.bias, dropout=dropout)), phase, backbone
     ).train()
     learning = [parameter for parameter in objective.parameters() if parameter.requires_grad]
     optimiser = torch.optim.Adam(learning, lr=1e-5)

@@ -6,8 +6,9 @@ All arms share the encoder, the proposals and the predicted graph of the model g
 what is done with the graph; each starts from the same random decoder and sees the same episodes. Prints mPCK@5 on
 validation and test categories and the paired differences between arms with their 95 % intervals.
 
-The default model asks neighbours (consistency) before its decoder does. With --as-published the decoder starts from the
-proposals, as in the paper: there, nobody but the decoder can make use of the graph.
+In the default model keypoints vote along the graph before the decoder sees it. With --as-published there are no votes
+and one view, so the decoder starts from the proposals, as in the paper: there, nobody but the decoder can make use of
+the graph. Matching (centre, layout, direct cosine, LoRA) stays, as the encoder was trained with it.
 """
 
 from __future__ import annotations
@@ -26,16 +27,18 @@ from edgecape.data.objects import read_coco
 from edgecape.evaluation.episodes import protocol_episodes
 from edgecape.evaluation.evaluate import evaluate
 from edgecape.evaluation.groups import everything, known_and_new
-from edgecape.evaluation.methods import Runner, refined
+from edgecape.evaluation.methods import ModelMethod, final
 from edgecape.evaluation.results import Result, Row, difference, summarise
 from edgecape.io.files import write_json
+from edgecape.matching.network import build_network, lora_of
+from edgecape.matching.settings import ViewSettings
 from edgecape.model.network import Network
-from edgecape.model.settings import NetworkSettings
 from edgecape.training.initialise import start_new_parts
 from edgecape.training.loop import train
 from edgecape.training.settings import TrainSettings, recipe
 from edgecape.weights.backbones import load_backbone
-from edgecape.weights.store import load_model
+from edgecape.weights.config import ModelConfig
+from edgecape.weights.store import find_model, load_model
 
 ARMS: dict[str, dict[str, Any]] = {
     "none": {"graph": "none", "bias": "off"},
@@ -52,35 +55,46 @@ PAIRS = (
     ("predicted + bias", "fixed"),
     ("predicted + bias", "none"),
 )
-SHARED = ("adapter.", "image_proj.", "keypoint_proj.", "layout_proj.", "encoder.", "proposal_generator.", "pose_graph.")
+FROZEN = ("lora.", "image_proj.", "keypoint_proj.", "layout_proj.", "encoder.", "proposal_generator.", "pose_graph.")
+SHARED = (*FROZEN, "direct")  # a phase freezes modules, and this is a number
 
 
-def arm_settings(name: str, epochs: int, shots: tuple[int, ...], as_published: bool, seed: int) -> TrainSettings:
-    settings = recipe("small")
-    network = settings.network
-    if as_published:
-        network = replace(network, consistency=False, mirror=False, mirror_query=False, looks=(1.0,))
-    bias = next(phase for phase in settings.phases if phase.name == "bias")
-    named = name.replace(" + ", "_")
-    phase = replace(bias, name=named, epochs=epochs, shots=shots, freeze=SHARED, distance="l1", **ARMS[name])
-    return replace(settings, network=network, phases=(phase,), batch=16, seed=seed)  # distance and batch of the paper
+def arm_settings(
+    name: str, base: ModelConfig, epochs: int, shots: tuple[int, ...], as_published: bool, seed: int
+) -> TrainSettings:
+    """The last phase of the recipe, for the model whose encoder is used; distance and batch are those of the paper."""
+    settings, matching = recipe("small"), base.matching
+    if as_published and matching is not None:
+        matching = replace(matching, voting=replace(matching.voting, rounds=0), views=ViewSettings())
+    phase = replace(
+        next(phase for phase in settings.phases if phase.name == "bias"),
+        name=name.replace(" + ", "_"),
+        epochs=epochs,
+        shots=shots,
+        freeze=FROZEN if matching else tuple(part for part in FROZEN if part not in ("lora.", "layout_proj.")),
+        distance="l1",
+        structure_loss_weight=0.0,  # of votes, in which nothing learns here, and as published there are none
+        **ARMS[name],
+    )
+    return replace(settings, network=base.network, matching=matching, phases=(phase,), batch=16, seed=seed)
 
 
-def fresh_decoder(settings: NetworkSettings, trained: dict[str, Tensor], seed: int) -> dict[str, Tensor]:
-    """All of a trained head but its decoder, which is as at the start."""
-    torch.manual_seed(seed)
-    network = Network(settings)
-    start_new_parts(network)
-    state = network.state_dict()
-    return {name: trained[name] if name.startswith(SHARED) else value for name, value in state.items()}
+def fresh_decoder(settings: TrainSettings, trained: dict[str, Tensor]) -> dict[str, Tensor]:
+    """All of a trained head but its decoder, which is as at the start and, as far as arms have it, the same in all."""
+    torch.manual_seed(settings.seed)
+    whole = build_network(replace(settings.network, graph="predicted", bias="markov"), settings.matching)
+    start_new_parts(whole)
+    state, phase = whole.state_dict(), settings.phases[0]
+    arm = build_network(replace(settings.network, graph=phase.graph, bias=phase.bias), settings.matching)
+    return {name: (trained if name.startswith(SHARED) else state)[name] for name in arm.state_dict()}
 
 
 def measure(
     networks: dict[str, Network], data: Dataset, store: FeatureStore, shots: int, episodes: int
 ) -> dict[str, Result]:
     drawn, _ = protocol_episodes(data, shots, episodes)
-    seen = store.adapted(next(iter(networks.values())).adapter)  # all arms share it
-    return evaluate(data, drawn, {name: refined(Runner(network)) for name, network in networks.items()}, seen)
+    seen = store.with_lora(lora_of(next(iter(networks.values()))))  # all arms share it
+    return evaluate(data, drawn, {name: final(ModelMethod(network)) for name, network in networks.items()}, seen)
 
 
 def interval(row: Row) -> tuple[float, float, float]:
@@ -103,17 +117,23 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=10)
     options = parser.parse_args()
 
-    trained = load_model(options.base)
+    base = load_model(find_model(options.base))
+    if base.config.network.graph != "predicted":
+        parser.error(f"{options.base} predicts no graph; give a model of the phase 'graph' or 'bias'")
     data = {name: read_coco(getattr(options, name), options.images) for name in ("data", "val", "test")}
-    backbone, fingerprint = load_backbone(trained.settings.backbone)
-    store = FeatureStore(backbone, fingerprint, options.cache)
+    backbone, fingerprint = load_backbone(base.config.network.backbone, base.backbone)
+    blocks = base.config.matching.lora.blocks if base.config.matching else 0
+    store = FeatureStore(backbone, fingerprint, options.cache, blocks=blocks)
     networks = {}
-    for name, arm in ARMS.items():
-        settings = arm_settings(name, options.epochs, tuple(options.shots), options.as_published, options.seed)
-        network = replace(settings.network, graph=arm["graph"], bias=arm["bias"])
-        start = fresh_decoder(network, trained.head, options.seed)
+    for name in ARMS:
+        settings = arm_settings(
+            name, base.config, options.epochs, tuple(options.shots), options.as_published, options.seed
+        )
+        start = fresh_decoder(settings, base.head)
         folder = options.out / f"{settings.phases[0].name}-{options.seed}"
         networks[name] = train(settings, data["data"], store, folder, start=start)  # as far as it gets: the same budget
+        shared = {part: value for part, value in start.items() if part.startswith(SHARED)}
+        networks[name].load_state_dict(shared, strict=False)  # what could not be frozen has learned
 
     table: dict[str, Any] = {}
     for part in ("val", "test"):
@@ -124,7 +144,7 @@ def main() -> None:
             found |= {f"{a} − {b}": difference(results[a], results[b], groups) for a, b in PAIRS}
             rows = {name: {row.group: interval(row) for row in members} for name, members in found.items()}
             table[f"{part}, {shots}-shot"] = rows
-            print(f"\n{part}, {shots}-shot, mPCK@5 (95 % interval): {', '.join(groups)}")
+            print(f"\n{part}, {shots}-shot, mPCK@5 (95 % interval): {', '.join(next(iter(rows.values())))}")
             for name, row in rows.items():
                 print(f"  {name:32s}", *(f"{mean:6.2f} ({low:.2f} … {high:.2f})" for mean, low, high in row.values()))
     write_json(options.out / f"arms-{options.seed}.json", table, indent=1)

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from edgecape.calibration import RIGHT_WITHIN
 from edgecape.drawing import draw_keypoints
+from edgecape.evaluation.calibration import RIGHT_WITHIN
 from edgecape.examples import FOLDER, cat, lamp
 from edgecape.examples.lamps import draw_lamp
 from edgecape.io.files import atomic_path

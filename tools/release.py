@@ -2,7 +2,8 @@
 
     python tools/release.py runs/small/bias --val val.json --test test.json --images images --cache CACHE
 
-Scores are fitted on the categories of --val and only checked on those of --test.
+Scores are fitted on the categories of --val and only checked on those of --test. Both are seen in both ways in which a
+model is used: with the names of the keypoints, which tell left and right, and without.
 """
 
 from __future__ import annotations
@@ -12,12 +13,17 @@ from pathlib import Path
 
 import torch
 
-from edgecape import calibration
 from edgecape.data.features import FeatureStore
 from edgecape.data.objects import read_coco
-from edgecape.evaluation.calibration import Observed, Reliability, observe, reliability
+from edgecape.evaluation.calibration import Reliability, Samples, collect, fit, reliability
 from edgecape.evaluation.episodes import protocol_episodes
-from edgecape.predictor import DEFAULT_MODEL, EdgeCape
+from edgecape.matching.scores import Calibration
+from edgecape.model.network import Network
+from edgecape.predictor import EdgeCape
+from edgecape.weights.store import DEFAULT_MODEL
+
+SHOTS = (1, 5)
+WAYS = {"names told": True, "names not told": False}
 
 
 def draw(checked: Reliability, path: Path) -> None:
@@ -34,6 +40,30 @@ def draw(checked: Reliability, path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
+def together(parts: list[Samples]) -> Samples:
+    return Samples(*map(torch.cat, zip(*parts, strict=True)))
+
+
+def both_ways(
+    network: Network, annotations: Path, images: Path, store: FeatureStore, episodes: int
+) -> dict[str, Samples]:
+    """The keypoints of a data set, each way apart and then together."""
+    data = read_coco(annotations, images)
+    drawn = [protocol_episodes(data, shots, episodes=episodes)[0] for shots in SHOTS]
+    found = {
+        way: together([collect(network, data, some, store, named=named) for some in drawn])
+        for way, named in WAYS.items()
+    }
+    return found | {"together": together(list(found.values()))}
+
+
+def check(name: str, samples: Samples, calibration: Calibration) -> Reliability:
+    found = reliability(calibration.probability(samples.features), samples.right)
+    share, number = float(samples.right.float().mean()), len(samples.right)
+    print(f"{name}: {number} keypoints, {share:.3f} right, ECE {found.error:.3f}, AUROC {found.auroc:.3f}")
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
@@ -45,25 +75,19 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=30)
     parser.add_argument("--figure", type=Path)
     options = parser.parse_args()
-    model = EdgeCape.from_pretrained(options.model, device="cpu")
-    store = FeatureStore.of(model, options.cache)
-    observed = {}
-    for name in ("val", "test"):
-        data = read_coco(getattr(options, name), options.images)
-        parts = []
-        for shots in (1, 5):
-            episodes, _ = protocol_episodes(data, shots, episodes=options.episodes)
-            parts.append(observe(model.network, data, episodes, store))
-        observed[name] = Observed(*map(torch.cat, zip(*parts, strict=True)))
-    fitted_on = observed["val"]
-    model.calibration = calibration.fit(fitted_on.features, fitted_on.right, fitted_on.balance)
-    for name, (features, right, _) in observed.items():
-        checked = reliability(model.calibration.probability(features), right)
-        share = float(right.float().mean())
-        print(f"{name}: {len(right)} keypoints, {share:.3f} right, ECE {checked.error:.3f}, AUROC {checked.auroc:.3f}")
+    runtime = EdgeCape.from_pretrained(options.model, device="cpu").torch_runtime
+    store = FeatureStore.of(runtime, options.cache)
+    collected = {
+        name: both_ways(runtime.network, getattr(options, name), options.images, store, options.episodes)
+        for name in ("val", "test")
+    }
+    fitted_on = collected["val"]["together"]
+    runtime.calibration = fit(fitted_on.features, fitted_on.right, fitted_on.balance)
+    for name, ways in collected.items():
+        checked = {way: check(f"{name}, {way}", samples, runtime.calibration) for way, samples in ways.items()}
         if name == "test" and options.figure:
-            draw(checked, options.figure)
-    model.save_pretrained(options.out, dtype=torch.float16)
+            draw(checked["together"], options.figure)
+    runtime.save(options.out, dtype=torch.float16)
     size = (options.out / "model.safetensors").stat().st_size / 1e6
     print(f"{options.out}: {size:.1f} MB")
 
