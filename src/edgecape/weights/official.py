@@ -30,7 +30,6 @@ DEAD_KEYS = tuple(
     f"skeleton_head.{name}.{kind}" for name in ("k_proj", "q_proj", "mh_linear") for kind in ("weight", "bias")
 )
 
-
 _SECTIONS = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").split("\n\n")[1:]  # first, a remark
 TABLES = {title.strip("[]"): [line.split() for line in lines] for title, *lines in map(str.splitlines, _SECTIONS)}
 
