@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from edgecape.errors import ImageError
 from edgecape.io import mp100
@@ -42,10 +43,10 @@ class Source:
     """Where names alone are ambiguous: folders in one of which an image has to lie, if not in MP-100's own folder."""
 
 
-SOURCES = {
-    entry["key"]: Source(**{name: tuple(value) if name == "inside" else value for name, value in entry.items()})
-    for entry in json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
-}
+_ENTRIES: list[dict[str, Any]] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+for _entry in _ENTRIES:
+    _entry["inside"] = tuple(_entry["inside"]) if "inside" in _entry else None
+SOURCES = {entry["key"]: Source(**entry) for entry in _ENTRIES}
 
 
 def group(category_id: int) -> str:

@@ -40,9 +40,8 @@ KNOWN_BASES = {kind.name: 0 for kind in KINDS if kind.source == "carfusion"}
 
 def is_mp100(categories: Iterable[tuple[int, str]]) -> bool:
     """Whether a file's categories (id, name) are all MP-100's."""
-    mine = {(kind.id, kind.name) for kind in KINDS}
     theirs = set(categories)
-    return bool(theirs) and theirs <= mine
+    return bool(theirs) and theirs <= {(kind.id, kind.name) for kind in KINDS}
 
 
 def edition(proofs: Iterable[tuple[str, int | None]]) -> str | None:
