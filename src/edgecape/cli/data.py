@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -92,13 +93,11 @@ def assemble(
     files = [file for path in annotations for file in find_annotations(path)[0]]
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("reading")
-        report = build(
-            files,
-            folders,
-            out,
-            copy,
-            lambda done, total: progress.update(task, description="images", completed=done, total=total),
-        )
+
+        def advance(done: int, total: int) -> None:
+            progress.update(task, description="images", completed=done, total=total)
+
+        report = build(files, folders, out, copy, advance)
     _print_assembly(report, set(folders), console)
     if json:
         write_json(json, report.to_dict(), indent=1)
@@ -130,9 +129,8 @@ def split(
     console = Console()
     for path, purpose in zip(write_hold_out(files, hold_out, out, edge_base), ("train", "test"), strict=True):
         part = read_coco(path, path.parent)
-        console.print(
-            f"{purpose}: {path}, {len(part.categories)} categories, {len(part.instances)} objects", soft_wrap=True
-        )
+        what = f"{len(part.categories)} categories, {len(part.instances)} objects"
+        console.print(f"{purpose}: {path}, {what}", soft_wrap=True)
     return 0
 
 
@@ -141,6 +139,7 @@ def _print_check(report: FileReport, console: Console) -> None:
 
     from edgecape.cli.printing import print_notes
 
+    say = partial(console.print, markup=False, soft_wrap=True)
     table = Table(title=report.annotations, title_justify="left", title_style="bold")
     table.add_column("category", overflow="fold")
     for heading in ("objects", "images", "missing", "keypoints", "edges", "base", "odd"):
@@ -163,16 +162,11 @@ def _print_check(report: FileReport, console: Console) -> None:
         console.print(f"  {count} × {kind}", style="yellow", markup=False)
         for finding in [finding for finding in report.findings if finding.kind == kind][:EXAMPLES]:
             who = "" if finding.annotation is None else f"annotation {finding.annotation}, "
-            console.print(f"      {who}{finding.image}: {finding.detail}", markup=False, soft_wrap=True)
+            say(f"      {who}{finding.image}: {finding.detail}")
     if report.missing:
         found = report.images_total - len(report.missing)
-        console.print(
-            f"  {found} of {report.images_total} images found below {report.images}, missing for example "
-            f"{', '.join(report.missing[:3])}",
-            style="red",
-            markup=False,
-            soft_wrap=True,
-        )
+        images = f"{found} of {report.images_total} images found below {report.images}"
+        say(f"  {images}, missing for example {', '.join(report.missing[:3])}", style="red")
     if report.clean:
         console.print("  all in order", style="green")
 
@@ -189,23 +183,22 @@ def _print_assembly(report: AssemblyReport, given: set[str], console: Console) -
         table.add_column(heading, justify="right")
     sources = report.sources()
     for key, counts in sources.items():
-        total = sum(number for status, number in counts.items() if status != "other size")
-        numbers = [
-            str(counts[name] or "–") if name in ("there", "placed") else _alarm(counts[name]) for name in headings[1:]
-        ]
-        table.add_row(key, str(total), *numbers)
+        total = counts.total() - counts["other size"]
+        fine = [str(counts[name] or "–") for name in ("there", "placed")]
+        table.add_row(key, str(total), *fine, *(_alarm(counts[name]) for name in headings[3:]))
     console.print(table)
+    say = partial(console.print, markup=False, soft_wrap=True)
     for key, counts in sources.items():
         if counts["missing"]:
             source = SOURCES[key]
             console.print(f"{source.title}: {counts['missing']} missing", style="bold", markup=False)
-            console.print(f"  get it: {source.url} ({source.terms})", markup=False, soft_wrap=True)
-            console.print(f"  needed: {source.wanted}; then --source {key}=FOLDER", markup=False, soft_wrap=True)
+            say(f"  get it: {source.url} ({source.terms})")
+            say(f"  needed: {source.wanted}; then --source {key}=FOLDER")
             missing = [item for item in report.problems if item.source == key and item.status == "missing"]
             for item in missing[:2] if key in given else []:
-                console.print(f"  {item.file_name}: {item.detail}", markup=False, soft_wrap=True, style="dim")
+                say(f"  {item.file_name}: {item.detail}", style="dim")
     for item in [item for item in report.problems if item.status in ("ambiguous", "conflict")][:EXAMPLES]:
-        console.print(f"{item.status}: {item.file_name}: {item.detail}", style="yellow", markup=False, soft_wrap=True)
+        say(f"{item.status}: {item.file_name}: {item.detail}", style="yellow")
     console.print("complete" if report.complete else "not complete", style="green" if report.complete else "red")
 
 

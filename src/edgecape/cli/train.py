@@ -78,14 +78,12 @@ def main(arguments: list[str]) -> int:
     name = "paper"
     if arguments and not arguments[0].startswith("-"):
         name, arguments = arguments[0], arguments[1:]
-    defaults = recipe(name)
-    description = f"{Train.__doc__}\n\nRecipes: {', '.join(RECIPES)} (first argument; now: {name})."
     options = tyro.cli(
         Annotated[Train, tyro.conf.arg(name="")],
         prog=f"edgecape train {name}",
-        description=description,
+        description=f"{Train.__doc__}\n\nRecipes: {', '.join(RECIPES)} (first argument; now: {name}).",
         args=arguments,
         config=(tyro.conf.AvoidSubcommands,),  # whether anything is added to the published network is the recipe's
-        default=Train(data=tyro.MISSING, images=tyro.MISSING, out=tyro.MISSING, settings=defaults),
+        default=Train(data=tyro.MISSING, images=tyro.MISSING, out=tyro.MISSING, settings=recipe(name)),
     )
     return train(options)

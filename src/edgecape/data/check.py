@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from edgecape.data.dataset import Category, Dataset
+from edgecape.data.dataset import Dataset
 from edgecape.data.objects import to_dataset
 from edgecape.errors import ImageError
 from edgecape.io.coco import CocoFile, Entry, load_coco
@@ -84,11 +84,13 @@ def check_file(
     root = Path(images)
     listed = [image for image in file.images.values() if file.of_image[image["id"]]]
     missing = {image["file_name"] for image in listed if not (root / image["file_name"]).is_file()}
-    findings = [
-        *(Finding("category without objects", c.id, None, "", c.name) for c in _empty(dataset)),
-        *_odd_annotations(file),
-        *_odd_images(file, root, missing, sample),
-    ]
+    members = zip(dataset.categories, dataset.by_category, strict=True)
+    findings = [Finding("category without objects", c.id, None, "", c.name) for c, own in members if not len(own)]
+    seen: dict[tuple[Any, ...], int] = {}
+    for image, annotation in _pairs(file):
+        who = (annotation["category_id"], annotation["id"], image["file_name"])
+        findings += [Finding(kind, *who, detail) for kind, detail in _oddities(image, annotation, seen)]
+    findings += _odd_images(file, root, missing, sample)
     return FileReport(
         annotations=str(file.path),
         images=str(root),
@@ -125,22 +127,10 @@ def _categories(
         )
 
 
-def _empty(dataset: Dataset) -> list[Category]:
-    pairs = zip(dataset.categories, dataset.by_category, strict=True)
-    return [category for category, members in pairs if not len(members)]
-
-
 def _pairs(file: CocoFile) -> Iterator[tuple[Entry, Entry]]:
     for image in file.images.values():
         for annotation in file.of_image[image["id"]]:
             yield image, annotation
-
-
-def _odd_annotations(file: CocoFile) -> Iterator[Finding]:
-    seen: dict[tuple[Any, ...], int] = {}
-    for image, annotation in _pairs(file):
-        for kind, detail in _oddities(image, annotation, seen):
-            yield Finding(kind, annotation["category_id"], annotation["id"], image["file_name"], detail)
 
 
 def _oddities(image: Entry, annotation: Entry, seen: dict[tuple[Any, ...], int]) -> Iterator[tuple[str, str]]:
@@ -151,10 +141,8 @@ def _oddities(image: Entry, annotation: Entry, seen: dict[tuple[Any, ...], int])
         outside = ((shown[:, :2] < -SLACK) | (shown[:, :2] > (width + SLACK, height + SLACK))).any(axis=1)
         if outside.any():
             x, y = shown[outside][0, :2]
-            yield (
-                "keypoint outside the image",
-                f"{outside.sum()} of {len(shown)}, first ({x:g}, {y:g}) in {width} × {height}",
-            )
+            first = f"first ({x:g}, {y:g}) in {width} × {height}"
+            yield "keypoint outside the image", f"{outside.sum()} of {len(shown)}, {first}"
         x, y, w, h = annotation.get("bbox") or (0, 0, width, height)
         if w <= 0 or h <= 0:
             yield "box without area", f"{x:g}, {y:g}, {w:g}, {h:g}"

@@ -158,8 +158,7 @@ class FeatureStore:
 def _read(path: Path) -> NDArray[np.float16] | None:
     """The values of an entry, or None if it is absent or damaged."""
     try:
-        size = path.stat().st_size
-        if size < HEADER.size:
+        if path.stat().st_size < HEADER.size:
             return None
         raw = np.memmap(path, dtype=np.uint8, mode="r")
     except (OSError, ValueError):

@@ -25,7 +25,7 @@ def read_coco(
 ) -> Dataset:
     """A COCO-keypoints file (.json or .json.gz) whose file names are relative to the folder `images`.
 
-    edge_base: what the file counts its edges from: 0, 1 or "auto" (see bases.py). Images need not exist.
+    edge_base: what the file counts its edges from: 0, 1 or "auto" (see edge_base.py). Images need not exist.
     """
     return to_dataset(load_coco(annotations), images, edge_base)
 
@@ -62,9 +62,8 @@ def to_dataset(file: CocoFile, images: str | os.PathLike[str], edge_base: EdgeBa
             )
     notes += file.notes
     notes += [f"{len(ids)} annotations skipped: {why} (first: {ids[0]})" for why, ids in skipped.items()]
-    return Dataset(
-        file.path.name.removesuffix(".gz").removesuffix(".json"), tuple(categories), tuple(instances), tuple(notes)
-    )
+    name = file.path.name.removesuffix(".gz").removesuffix(".json")
+    return Dataset(name, tuple(categories), tuple(instances), tuple(notes))
 
 
 def _why_not(annotation: Entry, box: Box | None) -> str | None:

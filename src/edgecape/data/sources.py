@@ -13,11 +13,13 @@ Frames of fly and locust are found by their keypoints too, where the HDF5 file t
 from __future__ import annotations
 
 import filecmp
+import json
 import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from edgecape.errors import ImageError
 from edgecape.io import mp100
@@ -41,121 +43,10 @@ class Source:
     """Where names alone are ambiguous: folders in one of which an image has to lie, if not in MP-100's own folder."""
 
 
-SOURCES = {
-    source.key: source
-    for source in (
-        Source(
-            "coco",
-            "COCO 2017",
-            "body",
-            "https://cocodataset.org/#download",
-            "free download; photos under Flickr terms",
-            "train2017",
-        ),
-        Source(
-            "300w",
-            "300W",
-            "face",
-            "https://ibug.doc.ic.ac.uk/resources/300-W/",
-            "free download; research only",
-            "helen, lfpw, afw and ibug with their trainset and testset folders",
-        ),
-        Source(
-            "aflw",
-            "AFLW",
-            "face",
-            "https://www.tugraz.at/institute/icg/research/team-bischof/learning-recognition-surveillance/downloads/aflw",
-            "on request; non-commercial research",
-            "data/flickr/0, 2 and 3; MP-100 calls the folder amur_tiger_body",
-        ),
-        Source(
-            "onehand10k",
-            "OneHand10K",
-            "hand",
-            "https://www.yangangwang.com/papers/WANG-MCC-2018-10.html",
-            "on request; non-commercial research",
-            "Train/source",
-            ("train",),
-        ),
-        Source(
-            "deepfashion2",
-            "DeepFashion2",
-            "clothes",
-            "https://github.com/switchablenorms/DeepFashion2",
-            "a form gives the password; non-commercial research",
-            "train/image; not the older DeepFashion",
-            ("train",),
-        ),
-        Source(
-            "ap10k",
-            "AP-10K",
-            "animal_body",
-            "https://github.com/AlexTheBad/AP-10K",
-            "free download",
-            "data",
-        ),
-        Source(
-            "macaquepose",
-            "MacaquePose",
-            "animal_body",
-            "https://www.pri.kyoto-u.ac.jp/datasets/macaquepose/index.html",
-            "free download; see its page for the terms",
-            "v1/images",
-        ),
-        Source(
-            "fly",
-            "Vinegar Fly (DeepPoseKit-Data)",
-            "animal_body",
-            "https://github.com/jgraving/DeepPoseKit-Data",
-            "free download; Apache-2.0",
-            "datasets/fly/annotation_data_release.h5, or its frames as numbered by MMPose (which shuffles them)",
-            ("fly",),
-        ),
-        Source(
-            "locust",
-            "Desert Locust (DeepPoseKit-Data)",
-            "animal_body",
-            "https://github.com/jgraving/DeepPoseKit-Data",
-            "free download; Apache-2.0",
-            "datasets/locust/annotation_data_release.h5, or its frames as numbered by MMPose (which shuffles them)",
-            ("locust",),
-        ),
-        Source(
-            "cub200",
-            "CUB-200-2011",
-            "animal_body",
-            "https://www.vision.caltech.edu/datasets/cub_200_2011/",
-            "free download; non-commercial research",
-            "images; not the older CUB-200 of 2010",
-        ),
-        Source(
-            "carfusion",
-            "CarFusion",
-            "vehicle",
-            "http://www.cs.cmu.edu/~ILIM/projects/IM/CarFusion/cvpr2018/index.html",
-            "on request; research",
-            "train and test with the folders images_jpg and gt of every sequence",
-            (),
-        ),
-        Source(
-            "animalweb",
-            "AnimalWeb",
-            "animal_face",
-            "https://fdmaproject.wordpress.com/author/fdmaproject/",
-            "free download; see its page for the terms",
-            "animal_dataset_v1_clean_check",
-        ),
-        Source(
-            "keypoint5",
-            "Keypoint-5",
-            "furniture",
-            "https://github.com/jiajunwu/3dinn",
-            "free download; see its page for the terms",
-            "keypoint-5.zip, with a folder for each of its five kinds",
-            (),
-        ),
-    )
-}
+_ENTRIES: list[dict[str, Any]] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+for _entry in _ENTRIES:
+    _entry["inside"] = tuple(_entry["inside"]) if "inside" in _entry else None
+SOURCES = {entry["key"]: Source(**entry) for entry in _ENTRIES}
 
 
 def group(category_id: int) -> str:

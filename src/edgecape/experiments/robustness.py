@@ -36,9 +36,7 @@ METRICS = ("mPCK@5", "PCK@0.2")
 
 def wrong_name(number: int) -> str:
     """Of the variant with this many wrong edges."""
-    if number == 0:
-        return AS_GIVEN
-    return f"{number} wrong edge{'s' if number > 1 else ''}"
+    return f"{number} wrong edge{'s' if number > 1 else ''}" if number else AS_GIVEN
 
 
 def changes() -> dict[str, Change]:

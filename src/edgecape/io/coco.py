@@ -147,7 +147,8 @@ class Category:
 def read_categories(file: CocoFile, edge_base: EdgeBase) -> tuple[list[Category], list[str]]:
     """Categories with their edges counted from 0, and what there is to say about it."""
     skeletons = [
-        Skeleton(entry["name"], file.K[id_], _edges(entry, file.path)) for id_, entry in file.categories.items()
+        Skeleton(entry["name"], file.K[id_], _pairs(entry, "skeleton", file.path))
+        for id_, entry in file.categories.items()
     ]
     ours = mp100.is_mp100((id_, entry["name"]) for id_, entry in file.categories.items())
     stated = _stated_base(file) if edge_base == "auto" else edge_base
@@ -187,10 +188,6 @@ def _symmetry(category: Entry, K: int, base: int, path: Path) -> Pairs:
             f"counted from {base} like its edges"
         )
     return pairs
-
-
-def _edges(category: Entry, path: Path) -> tuple[tuple[int, int], ...]:
-    return _pairs(category, "skeleton", path)
 
 
 def _pairs(category: Entry, key: str, path: Path) -> tuple[tuple[int, int], ...]:

@@ -31,8 +31,7 @@ def load_image(source: str | os.PathLike[str] | Image.Image | NDArray[Any], name
         raise ImageError(f"an image is a path, a PIL image or an array, not {type(source).__name__}")
     path = Path(source)
     if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist"
-        raise ImageError(f"image {path} {what}")
+        raise ImageError(f"image {path} {'is a folder' if path.is_dir() else 'does not exist'}")
     try:
         with Image.open(path) as picture:  # refuses decompression bombs (above 179 megapixels)
             return _from_pil(picture, str(path))

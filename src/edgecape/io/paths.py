@@ -19,8 +19,7 @@ def find_annotations(
     path = Path(data)
     if path.is_dir():
         root = path.parent if path.name == "annotations" else path
-        places = (path / "annotations", path)
-        files = next((found for place in places if (found := _json_files(place))), [])
+        files = _json_files(path / "annotations") or _json_files(path)
         if not files:
             raise DataError(f"folder {path} has no annotation files (.json or .json.gz), also not in annotations/")
     elif path.exists():

@@ -22,8 +22,7 @@ def draw_curves(entries: list[dict[str, Any]], path: Path) -> None:
             phases.append(entry["phase"])
     figure = Figure(figsize=(9, 6), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True)
-    terms = sorted({name for entry in losses for name in entry} - {"phase", "step"})
-    for term in terms:
+    for term in sorted({name for entry in losses for name in entry} - {"phase", "step"}):
         points = [(offsets[e["phase"]] + e["step"], e[term]) for e in losses if term in e]
         x, y = np.array(points, dtype=float).T
         window = max(1, len(y) // 100)

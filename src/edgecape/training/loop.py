@@ -99,8 +99,7 @@ def first_network(
     if start is not None:
         return adopt(network, start)
     if settings.initialisation == "matching":
-        sampler = EpisodeSampler(dataset, store, settings.episodes_of(opening), settings.seed)
-        crops = sampler.crops(number=0)
+        crops = EpisodeSampler(dataset, store, settings.episodes_of(opening), settings.seed).crops(number=0)
         chosen = np.random.default_rng(settings.seed).permutation(len(crops))[:256]
         start_from_matching(network, store.get([crops[index] for index in chosen]))
     return network
@@ -165,8 +164,7 @@ class PhaseTrainer:
         self.length = self.steps * self.phase.epochs  # of one member
         self.total = self.length * self.phase.soup
         objective = Objective(network, self.phase, store.backbone)
-        self.optimiser = self._optimiser(objective)
-        self.objective, self.optimiser = accelerator.prepare(objective, self.optimiser)
+        self.objective, self.optimiser = accelerator.prepare(objective, self._optimiser(objective))
         self.average = copy_of(network)  # running, of the member that is trained
         self.start = copy_of(network) if self.phase.soup > 1 else {}
         self.earlier: dict[str, Tensor] = {}  # sum of the averages of earlier members
@@ -175,13 +173,10 @@ class PhaseTrainer:
     def _optimiser(self, objective: Objective) -> torch.optim.Optimizer:
         scalars = {"network.pose_graph.c", "network.pose_graph.b"}
         named = [(name, value) for name, value in objective.named_parameters() if value.requires_grad]
+        apart = {"factor": self.phase.graph_learning_rate, "weight_decay": 0.0}
         groups = [
             {"params": [value for name, value in named if name not in scalars], "factor": 1.0},
-            {
-                "params": [value for name, value in named if name in scalars],
-                "factor": self.phase.graph_learning_rate,
-                "weight_decay": 0.0,
-            },
+            {"params": [value for name, value in named if name in scalars], **apart},
         ]
         kind = torch.optim.AdamW if self.settings.optimiser == "adamw" else torch.optim.Adam
         rate, decay = self.phase.learning_rate, self.settings.weight_decay
@@ -200,14 +195,12 @@ class PhaseTrainer:
         settings, leader = self.settings, self.accelerator.is_main_process
         done = self._resume(state) if state is not None else 0
         began = time.monotonic()
-        order, order_epoch = None, -1
         for step in range(done, self.total):
             # One number per epoch of the whole run, so that no two phases see the same stream.
             epoch, within = divmod(step, self.steps)
             stream = sum(phase.epochs * phase.soup for phase in settings.phases[: self.index]) + epoch
-            if order_epoch != epoch:
-                order, order_epoch = self.sampler.order(stream, self.steps * settings.batch), epoch
-            assert order is not None
+            if step == done or within == 0:
+                order = self.sampler.order(stream, self.steps * settings.batch)
             if step and step % self.length == 0:
                 self._next_member()
             terms = self._step(step, stream, within, order)
@@ -226,8 +219,7 @@ class PhaseTrainer:
         torch.manual_seed(hash((settings.seed, stream, within)) % 2**63)  # dropout: resuming needs no saved state
         share = settings.batch // accelerator.num_processes
         start = within * settings.batch + accelerator.process_index * share
-        shots = self.sampler.shots(stream, within)
-        batch = self.sampler.batch(stream, order[start : start + share], start, shots)
+        batch = self.sampler.batch(stream, order[start : start + share], start, self.sampler.shots(stream, within))
         hidden = hide(batch, self.phase.mask_ratio, ((settings.seed, stream, 2, start + i) for i in range(share)))
         rate = self.learning_rate(step)
         for group in self.optimiser.param_groups:
@@ -243,9 +235,8 @@ class PhaseTrainer:
             accelerator.clip_grad_norm_(self.objective.parameters(), settings.clip)
         self.optimiser.step()
         self._average(step)
-        names = list(terms)
-        values = accelerator.reduce(torch.stack([terms[name].detach() for name in names]), reduction="mean").tolist()
-        return dict(zip(names, values, strict=True))
+        means = accelerator.reduce(torch.stack(list(terms.values())).detach(), reduction="mean")
+        return dict(zip(terms, means.tolist(), strict=True))
 
     @torch.no_grad()
     def _average(self, step: int) -> None:
@@ -282,10 +273,9 @@ class PhaseTrainer:
 
     def _save_model(self, folder: Path, done: int, scores: dict[str, float]) -> None:
         if self.accelerator.is_main_process:
+            network, matching = self.network.settings, self.settings.matching
             trained = {"phase": self.phase.name, "recipe": asdict(self.settings), "step": done, **scores}
-            config = ModelConfig(
-                self.network.settings, self.settings.matching, self.backbone_fingerprint, training=trained
-            )
+            config = ModelConfig(network, matching, self.backbone_fingerprint, training=trained)
             save_model(folder, config, self.weights(done))
 
     def _save(self, done: int) -> None:

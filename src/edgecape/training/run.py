@@ -17,6 +17,7 @@ from edgecape import __version__
 from edgecape.data.dataset import Dataset
 from edgecape.errors import SettingsError
 from edgecape.io.files import atomic_write
+from edgecape.training.curves import draw_curves
 from edgecape.training.settings import TrainSettings
 
 SETTINGS, LOG, CURVES = "settings.json", "log.jsonl", "curves.png"
@@ -35,11 +36,9 @@ def data_fingerprint(dataset: Dataset) -> str:
 
 def code_version() -> str:
     """Package version, and the commit where it is run from a checkout."""
-    here = Path(__file__).parent
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
     try:
-        commit = subprocess.run(
-            ["git", "describe", "--always", "--dirty"], cwd=here, capture_output=True, text=True, timeout=5, check=True
-        ).stdout.strip()
+        commit = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         commit = "no checkout"
     return f"{__version__} ({commit})"
@@ -74,16 +73,15 @@ class Run:
         if not path.exists() or not self.leader:
             return
         names = [phase["name"] for phase in json.loads((self.folder / SETTINGS).read_text())["settings"]["phases"]]
+        reached = (-2, 0) if state is None else (int(state["phase"]), int(state["done"]))  # -2: before the start
         kept = []
         for line in path.read_text().splitlines():
             try:
                 entry = json.loads(line)
             except ValueError:
                 break  # the run was killed while writing this line
-            if state is None:
-                break
             phase = -1 if entry["phase"] == "start" else names.index(entry["phase"])
-            if (phase, entry.get("step", 0)) <= (int(state["phase"]), int(state["done"])):
+            if (phase, entry.get("step", 0)) <= reached:
                 kept.append(entry)
         self.entries = kept
         with atomic_write(path) as file:
@@ -112,18 +110,12 @@ class Run:
         self.validated = f" | val mPCK {scores.get('refined_all', float('nan')):.1f}"
         listed = " ".join(f"{name} {value:.1f}" for name, value in scores.items() if isinstance(value, float))
         print(f"\n  validation after {scores['phase']} {scores.get('step', '')}: {listed}", flush=True)
-        self.draw_curves()
+        draw_curves(self.entries, self.folder / CURVES)
 
     def _write(self, entry: dict[str, Any]) -> None:
         self.entries.append(entry)
         with (self.folder / LOG).open("a") as file:
             file.write(json.dumps(entry) + "\n")
-
-    def draw_curves(self) -> None:
-        """Loss terms and validation scores over all phases, as a picture."""
-        from edgecape.training.curves import draw_curves
-
-        draw_curves(self.entries, self.folder / CURVES)
 
 
 def _tensorboard(folder: Path) -> Any:

@@ -112,8 +112,7 @@ class EpisodeSampler:
             drawn = rng.choice(len(weights), size=length, p=weights / weights.sum())
             return np.array([rng.choice(self.definitions[index]) for index in drawn])
         rounds = -(-length // len(self.usable))
-        everyone = np.concatenate([rng.permutation(self.usable) for _ in range(rounds)])
-        return everyone[:length]
+        return np.concatenate([rng.permutation(self.usable) for _ in range(rounds)])[:length]
 
     def shots(self, epoch: int, step: int) -> int:
         """Supports of the episodes of a step, the same in all processes."""
@@ -121,8 +120,7 @@ class EpisodeSampler:
 
     def batch(self, epoch: int, categories: NDArray[np.int64], start: int, shots: int = 1) -> Batch:
         """Episodes `start`, `start` + 1, … of an epoch, one for each of `categories`."""
-        drawn = [self.draw(epoch, start + i, int(category), shots) for i, category in enumerate(categories)]
-        return self.collate(drawn)
+        return self.collate([self.draw(epoch, start + i, int(c), shots) for i, c in enumerate(categories)])
 
     def draw(self, epoch: int, position: int, category: int, shots: int = 1) -> _Episode:
         rng = np.random.default_rng((self.seed, epoch, 1, position))
@@ -137,11 +135,7 @@ class EpisodeSampler:
     ) -> tuple[Crop, int]:
         """A crop of an object other than number `avoid`, and its number; mirrored: whether it must be."""
         numbers = np.arange(self.settings.views) if self.settings.views else rng.integers(2**31, size=16)
-        allowed = [
-            number
-            for number in numbers.tolist()
-            if number != avoid and mirrored in (None, self._is_mirror_image(number))
-        ]
+        allowed = [n for n in numbers.tolist() if n != avoid and mirrored in (None, self._is_mirror_image(n))]
         number = int(rng.choice(allowed))
         return self._numbered_crop(instance, number), number
 

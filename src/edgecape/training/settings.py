@@ -56,11 +56,7 @@ PHASES = {
     "base": PhaseSettings("base", "fixed", "off"),
     "graph": PhaseSettings("graph", "predicted", "off", graph_loss="masked"),
     "bias": PhaseSettings(
-        "bias",
-        "predicted",
-        "markov",
-        graph_loss="masked",
-        freeze=("pose_graph.", "image_proj.", "keypoint_proj."),
+        "bias", "predicted", "markov", graph_loss="masked", freeze=("pose_graph.", "image_proj.", "keypoint_proj.")
     ),
 }
 
@@ -110,10 +106,8 @@ class TrainSettings:
             if phase.heatmap_sharpness <= 0:
                 raise SettingsError(f"heatmap_sharpness of phase '{phase.name}' must be above 0")
             if phase.match_only and (not phase.heatmap_loss_weight or phase.graph_loss != "off"):
-                raise SettingsError(
-                    f"phase '{phase.name}' learns from the similarity map alone: it needs a heatmap_loss_weight "
-                    "and no graph_loss"
-                )
+                needs = "it needs a heatmap_loss_weight and no graph_loss"
+                raise SettingsError(f"phase '{phase.name}' learns from the similarity map alone: {needs}")
             if phase.structure_loss_weight and not (self.matching and self.matching.voting.rounds):
                 raise SettingsError(f"phase '{phase.name}' has a structure loss but there are no votes")
             if not 0 <= phase.mask_ratio < 1:
@@ -145,20 +139,14 @@ def paper() -> TrainSettings:
 
 def small() -> TrainSettings:
     """What trains well on a CPU in hours: starts from feature matching, cached views, self-supervised episodes."""
-    strong = AugmentSettings(strong_probability=0.25)
     matching = ("image_proj.", "keypoint_proj.")  # stay as they start: whitened features match also what is new
     localising = (*matching, "layout_proj.", "encoder.", "proposal_generator.")  # all but the decoder
 
+    common: dict[str, Any] = {"decay": "cosine", "warmup": 50, "distance": "saturating"}
+    common |= {"learning_rate": 3e-4, "self_supervised": 0.5}
     learns_to_match = {"learning_rate": 1e-3, "self_supervised": 0.3, "heatmap_loss_weight": 0.5}
 
     def phase(like: str, **changes: Any) -> PhaseSettings:
-        common: dict[str, Any] = {
-            "learning_rate": 3e-4,
-            "decay": "cosine",
-            "warmup": 50,
-            "distance": "saturating",
-            "self_supervised": 0.5,
-        }
         return replace(PHASES[like], **common | changes)
 
     return TrainSettings(
@@ -205,7 +193,7 @@ def small() -> TrainSettings:
             match_facing=True,
             subset=0.3,
             edge_noise=0.3,
-            augment=strong,
+            augment=AugmentSettings(strong_probability=0.25),
         ),
         initialisation="matching",
         batch=8,

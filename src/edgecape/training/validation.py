@@ -30,8 +30,7 @@ class Validation:
         scores: dict[str, float] = {}
         for name, result in results.items():
             known = self.known[result.category]
-            groups = {"all": np.ones_like(known), "known": known, "new": ~known}
-            for group, chosen in groups.items():
+            for group, chosen in (("all", np.ones_like(known)), ("known", known), ("new", ~known)):
                 if chosen.any():
                     scores[f"{name}_{group}"] = 100 * result.subset(chosen).metrics()["mPCK@5"]
         # New definitions are what category-agnostic means: half of the vote where there are any.

@@ -112,8 +112,7 @@ def _from_hub(name: str, local_only: bool) -> dict[str, Tensor]:
     except WeightsError:
         raise
     except Exception as error:  # the hub client raises many kinds: no such repository, offline, …
-        what = "nothing there" if local_only else f"download failed: {error}"
-        raise WeightsError(what) from error
+        raise WeightsError("nothing there" if local_only else f"download failed: {error}") from error
 
 
 def load_backbone_state(name: str) -> tuple[dict[str, Tensor], str]:
@@ -170,10 +169,7 @@ def backbone_config(name: str) -> Any:
 def load_backbone(settings: BackboneSettings, state: dict[str, Tensor] | None = None) -> tuple[Backbone, str]:
     """A backbone with weights, from `state` or the first source that has them, and its fingerprint."""
     backbone = Backbone(backbone_config(settings.name), settings)
-    if state is None:
-        state, source = load_backbone_state(settings.name)
-    else:
-        source = "checkpoint"
+    state, source = load_backbone_state(settings.name) if state is None else (state, "checkpoint")
     try:
         backbone.load(state)
     except KeyError as missing:

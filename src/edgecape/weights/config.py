@@ -33,10 +33,9 @@ class ModelConfig:
 
     def to_dict(self) -> dict[str, Any]:
         network = asdict(self.network)
-        backbone = network.pop("backbone") | {"fingerprint": self.backbone_fingerprint}
         return {
             "format": FORMAT,
-            "backbone": backbone,
+            "backbone": network.pop("backbone") | {"fingerprint": self.backbone_fingerprint},
             "network": network,
             "matching": None if self.matching is None else asdict(self.matching),
             "calibration": self.calibration,
@@ -60,11 +59,10 @@ class ModelConfig:
         """Hash of the settings that a prediction depends on. A setting at its default is left out, so that a later
         version that adds one keeps the prompts of today's models."""
         content = self.to_dict()
-        ours = MatchingSettings()
         told = {
             "backbone": _changed(content["backbone"], asdict(BackboneSettings())),
             "network": _changed(content["network"], asdict(NetworkSettings())),
-            "matching": content["matching"] and _changed(content["matching"], asdict(ours)),
+            "matching": content["matching"] and _changed(content["matching"], asdict(MatchingSettings())),
         }
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -126,31 +124,21 @@ def upgrade(content: dict[str, Any]) -> dict[str, Any]:
     settings = dict(content.pop("settings"))
     backbone = dict(settings.pop("backbone", {}))
 
-    def take(name: str, off: Any) -> Any:
-        return settings.pop(name, off)
+    def switches(**names: str) -> dict[str, Any]:
+        return {new: settings.pop(old, False) for new, old in names.items()}
 
     lora = {"blocks": backbone.pop("adapted", 0), "rank": backbone.pop("rank", 16)}
-    top = {
-        "centre": take("centred", False),
-        "layout": take("layout", False),
-        "direct_cosine": take("direct_match", False),
-    }
-    votes = take("consistency", False)
-    views = {
-        "mirror": take("mirror", False),
-        "mirror_query": take("mirror_query", False),
-        "quarter_turns": take("turned", False),
-        "scales": tuple(take("looks", (1.0,))),
-    }
-    plain = {"mirror": False, "mirror_query": False, "quarter_turns": False, "scales": (1.0,)}
-    published = not (any(top.values()) or votes or lora["blocks"]) and views == plain
-    voting = CONSTANTS_1["voting"] | ({} if votes else {"rounds": 0})
+    top = switches(centre="centred", layout="layout", direct_cosine="direct_match")
+    views = switches(mirror="mirror", mirror_query="mirror_query", quarter_turns="turned")
+    scales = tuple(settings.pop("looks", (1.0,)))
+    votes = settings.pop("consistency", False)
+    published = not any((*top.values(), *views.values(), votes, lora["blocks"])) and scales == (1.0,)
     matching = {
         **top,
         "logit_scale": CONSTANTS_1["logit_scale"],
         "lora": lora,
-        "voting": voting,
-        "views": views | CONSTANTS_1["views"],
+        "voting": CONSTANTS_1["voting"] | ({} if votes else {"rounds": 0}),
+        "views": {**views, "scales": scales, **CONSTANTS_1["views"]},
     }
     return {
         "format": FORMAT,
@@ -162,16 +150,11 @@ def upgrade(content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def upgrade_name(name: str) -> str:
-    """The name of a tensor of format 1 in format 2."""
-    for old, new in RENAMED_TENSORS.items():
-        if name.startswith(old):
-            return new + name.removeprefix(old)
-    return name
-
-
 def upgrade_names(names: Iterable[str]) -> dict[str, str]:
-    """Old name → new name; no two may meet."""
-    table = {name: upgrade_name(name) for name in names}
+    """Tensors of format 1: old name → new name; no two may meet."""
+    table = {}
+    for name in names:
+        old = next((old for old in RENAMED_TENSORS if name.startswith(old)), "")
+        table[name] = RENAMED_TENSORS.get(old, "") + name.removeprefix(old)
     assert len(set(table.values())) == len(table)
     return table
