@@ -50,9 +50,10 @@ class Objective(nn.Module):
             if not hasattr(network, name.rstrip(".")):
                 raise SettingsError(f"phase '{phase.name}' freezes '{name}', which the network does not have")
             part = getattr(network, name.rstrip("."))
-            self.frozen += [] if part is None else [part]  # without a predicted graph there is no predictor
-        for module in self.frozen:
-            module.requires_grad_(False)
+            if part is not None:  # without a predicted graph there is no predictor
+                part.requires_grad_(False)
+            if isinstance(part, nn.Module):
+                self.frozen.append(part)
         if not any(value.requires_grad for name, value in network.named_parameters() if name != "mask_token"):
             raise SettingsError(f"phase '{phase.name}' freezes all that could learn")
 

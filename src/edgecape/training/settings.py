@@ -140,7 +140,7 @@ def paper() -> TrainSettings:
 def small() -> TrainSettings:
     """What trains well on a CPU in hours: starts from feature matching, cached views, self-supervised episodes."""
     matching = ("image_proj.", "keypoint_proj.")  # stay as they start: whitened features match also what is new
-    localising = (*matching, "layout_proj.", "encoder.", "proposal_generator.")  # all but the decoder
+    localising = (*matching, "layout_proj.", "encoder.", "proposal_generator.", "direct")  # all but the decoder
 
     common: dict[str, Any] = {"decay": "cosine", "warmup": 50, "distance": "saturating"}
     common |= {"learning_rate": 3e-4, "self_supervised": 0.5}
