@@ -99,7 +99,7 @@ def _heading(prompt: Prompt, boxes: str) -> dict[str, Any]:
         "names": None if prompt.names is None else list(prompt.names),
         "skeleton": None if prompt.skeleton is None else [list(edge) for edge in prompt.skeleton],
         "boxes": boxes,
-        "tokens": np.nan_to_num(prompt.tokens.astype(np.float64)).round(5).tolist(),
+        "tokens": np.where(prompt.usable[:, None], prompt.tokens[0].astype(np.float64), 0).round(5).tolist(),
     }
 
 
