@@ -71,7 +71,9 @@ def read(path: str | os.PathLike[str], edge_base: EdgeBase = "auto") -> list[Lab
         with reading(f"{path}: category {category.id}"):
             names = unique_names(category.names or default_names(category.K))
             images = of_category[category.id]
-            label_sets.append(LabelSet(names, category.edges, category.name, images, root, [*notes, *file.notes]))
+            declared = category.symmetry if "symmetry" in file.categories[category.id] else None
+            found = [*notes, *file.notes]
+            label_sets.append(LabelSet(names, category.edges, category.name, images, root, found, declared))
     return label_sets
 
 
@@ -111,6 +113,7 @@ def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet]) -> None:
             "keypoints": list(labels.names),
             "skeleton": [[i + 1, j + 1] for i, j in labels.skeleton or ()],
         }
+        | ({} if labels.symmetry is None else {"symmetry": [[i + 1, j + 1] for i, j in labels.symmetry]})
         for category_id, labels in enumerate(label_sets, start=1)
     ]
     info = json.dumps({"description": "keypoints written by edgecape", "edge_base": 1})

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from edgecape.errors import AnnotationError, DataError
-from edgecape.types import PIXEL_DIGITS, SCORE_DIGITS, Box, Pose, Support, as_box, as_edges, as_points
+from edgecape.skeleton import Pairs
+from edgecape.types import PIXEL_DIGITS, SCORE_DIGITS, Box, Pose, Support, as_box, as_edges, as_pairs, as_points
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +148,7 @@ class LabelSet:
     images: Sequence[LabelledImage]
     root: Path | None  # what file names are relative to, where the reader knows it
     notes: tuple[str, ...]  # what the reader decided or skipped
+    symmetry: Pairs | None  # left and right keypoints, from 0; None if the file says nothing
 
     def __init__(
         self,
@@ -156,6 +158,7 @@ class LabelSet:
         images: Sequence[LabelledImage] = (),
         root: str | os.PathLike[str] | None = None,
         notes: Sequence[str] = (),
+        symmetry: Sequence[Sequence[int]] | None = None,
     ):
         labels = tuple(str(name) for name in names)
         if not labels:
@@ -178,6 +181,7 @@ class LabelSet:
             "images": images if isinstance(images, Streamed) else tuple(images),
             "root": None if root is None else Path(root),
             "notes": tuple(notes),
+            "symmetry": None if symmetry is None else as_pairs(symmetry, len(labels)),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -194,7 +198,10 @@ def to_supports(labels: LabelSet, root: str | os.PathLike[str] | None = None) ->
     """Every object with a visible keypoint as a support; `root` is the folder that file names are relative to."""
     folder = Path(root) if root is not None else labels.root or Path()
     return [
-        Support(folder / image.file, thing.keypoints, labels.skeleton, thing.visible, thing.box, labels.names)
+        Support(
+            *(folder / image.file, thing.keypoints, labels.skeleton, thing.visible, thing.box, labels.names),
+            symmetry=labels.symmetry,
+        )
         for image in labels.images
         for thing in image.objects
         if thing.visible.any()

@@ -3,7 +3,7 @@
 The small JSON is what a person would write by hand, one support or a list of them:
 
     {"image": "cow1.jpg", "keypoints": [[120, 80], [64, 200]], "skeleton": [[0, 1]], "names": ["head", "tail"],
-     "visible": [true, true], "box": [10, 20, 300, 200]}
+     "visible": [true, true], "box": [10, 20, 300, 200], "symmetry": []}
 
 Only image and keypoints are needed; the image is looked for beside the file.
 """
@@ -18,7 +18,7 @@ from edgecape.errors import AnnotationError
 from edgecape.io.files import read_json
 from edgecape.types import Support
 
-FIELDS = ("image", "keypoints", "skeleton", "visible", "box", "names")
+FIELDS = ("image", "keypoints", "skeleton", "visible", "box", "names", "symmetry")
 
 
 def read_supports(path: str | os.PathLike[str], images: str | os.PathLike[str] | None = None) -> list[Support]:
