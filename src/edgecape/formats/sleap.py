@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from edgecape.errors import DataError
-from edgecape.formats.labels import LabelledImage, LabelledObject, LabelSet, plain_path, reading
+from edgecape.formats import shared
+from edgecape.formats.labels import LabelledImage, LabelledObject, LabelSet
 from edgecape.io.files import atomic_path
 
 
@@ -28,7 +29,7 @@ def read(path: str | os.PathLike[str]) -> list[LabelSet]:
         labels = sleap.load_slp(os.fspath(path), open_videos=False)
     except Exception as error:  # HDF5 and the parser raise whatever they like on damaged files
         raise DataError(f"{path} is not a SLEAP file: {error}") from error
-    with reading(path):
+    with shared.reading(path):
         return [
             LabelSet(
                 skeleton.node_names,
@@ -51,7 +52,7 @@ def _image(frame: Any, skeleton: Any) -> LabelledImage:
     height, width = (None, None) if shape is None else (int(shape[1]), int(shape[2]))
     instances = frame.user_instances or frame.predicted_instances
     objects = (_object(instance) for instance in instances if instance.skeleton is skeleton and not instance.is_empty)
-    return LabelledImage(plain_path(file), width, height, tuple(objects))
+    return LabelledImage(shared.plain_path(file), width, height, tuple(objects))
 
 
 def _object(instance: Any) -> LabelledObject:
