@@ -24,6 +24,8 @@ from edgecape.formats.labels import LabelledImage, LabelledObject, LabelSet
 from edgecape.io.files import atomic_write, read_yaml
 from edgecape.types import PIXEL_DIGITS, SCORE_DIGITS
 
+LEVELS = ("scorer", "individuals", "bodyparts", "coords")
+
 
 @dataclass(frozen=True, eq=False)
 class Table:
@@ -49,7 +51,7 @@ def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet], scorer: 
     ]
     with atomic_write(path, newline="") as file:
         table = csv.writer(file, lineterminator="\n")
-        for level, title in enumerate(("scorer", "individuals", "bodyparts", "coords")):
+        for level, title in enumerate(LEVELS):
             if title != "individuals" or count > 1:
                 table.writerow([title, *(column[level] for column in columns)])
         for image in labels.images:
@@ -123,11 +125,8 @@ def _from_csv(path: Path) -> Table:
     with shared.opened_csv(path) as file:
         rows = list(csv.reader(file, strict=True))
     titles = [row[0] if row else "" for row in rows[:4]]
-    if titles[:3] == ["scorer", "bodyparts", "coords"]:
-        depth = 3
-    elif titles == ["scorer", "individuals", "bodyparts", "coords"]:
-        depth = 4
-    else:
+    depth = 4 if titles[1:2] == ["individuals"] else 3
+    if titles[:depth] != [title for title in LEVELS if depth == 4 or title != "individuals"]:
         raise DataError(
             f"{path} begins with {titles}; a DeepLabCut table begins with scorer, (individuals,) bodyparts, coords"
         )

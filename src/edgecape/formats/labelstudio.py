@@ -70,12 +70,13 @@ def labelling_configuration(labels: LabelSet) -> str:
 
 
 def _prediction(labels: LabelSet, image: LabelledImage, model_version: str) -> Region:
-    result: list[Region] = []
     scores = [thing.score for thing in image.objects if thing.score is not None]
-    for number, thing in enumerate(image.objects, start=1):
-        result += _regions(
-            thing, labels, *image.size("Label Studio"), id_=f"object{number}", grouped=len(image.objects) > 1
-        )
+    grouped = len(image.objects) > 1
+    result = [
+        region
+        for number, thing in enumerate(image.objects, start=1)
+        for region in _regions(thing, labels, *image.size("Label Studio"), f"object{number}", grouped)
+    ]
     prediction: Region = {"model_version": model_version, "result": result}
     return prediction | {"score": shared.rounded_score(float(np.clip(np.mean(scores), 0, 1)))} if scores else prediction
 
@@ -134,25 +135,17 @@ def read(path: str | os.PathLike[str]) -> list[LabelSet]:
     images = []
     for number, (task, regions) in enumerate(zip(tasks, results, strict=True)):
         with shared.reading(_where(path, task, number)):
-            sides = [
-                (region["original_width"], region["original_height"])
-                for region in regions
-                if "original_width" in region
-            ]
-            images.append(
-                LabelledImage(_file(task["data"]), *(sides or [(None, None)])[0], tuple(_objects(regions, order)))
-            )
+            sized: Region = next((region for region in regions if "original_width" in region), {})
+            width, height = (sized["original_width"], sized["original_height"]) if sized else (None, None)
+            images.append(LabelledImage(_file(task["data"]), width, height, tuple(_objects(regions, order))))
     with shared.reading(path):
         category = next(iter(categories)) if len(categories) == 1 else "object"
         return [LabelSet(tuple(names), None, category, images, path.parent)]
 
 
 def is_labelstudio(content: Any) -> bool:
-    return (
-        isinstance(content, list)
-        and bool(content)
-        and all(isinstance(task, dict) and "data" in task for task in content)
-    )
+    tasks = content if isinstance(content, list) else []
+    return bool(tasks) and all(isinstance(task, dict) and "data" in task for task in tasks)
 
 
 def _where(path: Path, task: Region, number: int) -> str:
@@ -167,11 +160,8 @@ def _configured(path: Path) -> tuple[dict[str, None], dict[str, None]]:
         view = ElementTree.parse(path).getroot()
     except (OSError, ElementTree.ParseError) as error:
         raise DataError(f"{path} is not a labelling configuration: {error}") from None
-    found = [
-        [label.get("value", "") for label in view.iterfind(f".//{tag}/Label")]
-        for tag in ("KeyPointLabels", "RectangleLabels")
-    ]
-    return dict.fromkeys(found[0]), dict.fromkeys(found[1])
+    points, boxes = view.iterfind(".//KeyPointLabels/Label"), view.iterfind(".//RectangleLabels/Label")
+    return {label.get("value", ""): None for label in points}, {label.get("value", ""): None for label in boxes}
 
 
 def _result(task: Region) -> list[Region]:
@@ -199,16 +189,14 @@ def _file(data: Region) -> str:
 def _objects(regions: list[Region], order: dict[str, int]) -> list[LabelledObject]:
     """Objects with at least one keypoint; rectangles alone are somebody else's labels."""
     boxes = {region["id"]: region for region in regions if region.get("type") == "rectanglelabels"}
-    points = [
-        region for region in regions if region.get("type") == "keypointlabels" and region["value"].get("keypointlabels")
-    ]
+    points = [region for region in regions if region.get("type") == "keypointlabels"]
     related: dict[str, list[str]] = {}
     for region in regions:
         if region.get("type") == "relation":
             related.setdefault(region["from_id"], []).append(region["to_id"])
             related.setdefault(region["to_id"], []).append(region["from_id"])
     members: dict[str | None, list[Region]] = {}
-    for region in points:
+    for region in (region for region in points if region["value"].get("keypointlabels")):
         parents = [region.get("parentID"), *related.get(region.get("id", ""), ())]
         members.setdefault(next((parent for parent in parents if parent in boxes), None), []).append(region)
     if len(boxes) == 1 and set(members) == {None}:

@@ -44,10 +44,8 @@ def read(path: str | os.PathLike[str]) -> list[LabelSet]:
 
 def _image(frame: Any, skeleton: Any) -> LabelledImage:
     video = frame.video.source_video or frame.video
-    if isinstance(video.filename, list):
-        file = video.filename[frame.frame_idx]
-    else:
-        file = f"{video.filename}#{frame.frame_idx}"
+    files, number = video.filename, frame.frame_idx
+    file = files[number] if isinstance(files, list) else f"{files}#{number}"
     shape = video.shape  # (frames, height, width, channels)
     height, width = (None, None) if shape is None else (int(shape[1]), int(shape[2]))
     instances = frame.user_instances or frame.predicted_instances
@@ -66,9 +64,7 @@ def _object(instance: Any) -> LabelledObject:
 def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet]) -> None:
     """Photos of one size become one image sequence, as SLEAP expects of a video. sleap-io holds all of them at once."""
     sleap = _library()
-    photos: dict[str, tuple[int | None, int | None]] = {}
-    for labels in label_sets:
-        photos |= {image.file: (image.height, image.width) for image in labels.images}
+    photos = {image.file: (image.height, image.width) for labels in label_sets for image in labels.images}
     sequences: dict[tuple[int | None, int | None], list[str]] = {}
     for file, size in photos.items():
         sequences.setdefault(size, []).append(file)
