@@ -24,12 +24,6 @@ def palette(K: int) -> list[Colour]:
     return [tuple(int(255 * c) for c in colorsys.hsv_to_rgb(hue, 0.85, 1.0)) for hue in hues]  # type: ignore[misc]
 
 
-def _sizes(image: RGB) -> tuple[int, int]:
-    """Radius of a keypoint and width of an edge that suit the picture."""
-    side = max(image.shape[:2])
-    return max(3, round(side / 90)), max(1, round(side / 250))
-
-
 def draw_keypoints(
     image: RGB,
     keypoints: NDArray[np.float32],
@@ -45,7 +39,8 @@ def draw_keypoints(
     """
     canvas = image.copy()
     K = len(keypoints)
-    radius, width = _sizes(image)
+    side = max(image.shape[:2])
+    radius, width = max(3, round(side / 90)), max(1, round(side / 250))  # of a keypoint, of an edge
     certainty = np.ones(K) if scores is None else np.asarray(scores, dtype=np.float64)
     opacity = FAINT + (1 - FAINT) * certainty.clip(0, 1)
     points = {k: tuple(int(v) for v in np.rint(keypoints[k])) for k in range(K) if np.isfinite(keypoints[k]).all()}
@@ -147,9 +142,8 @@ def story(support: Support, prompt: Prompt, queries: Sequence[tuple[Any, Pose]])
     """What was marked, the graph that was predicted from it, and the poses that were found."""
     given = "marked, with skeleton" if support.skeleton else "marked, no skeleton"
     pictures = [(given, draw_support(support)), ("predicted graph", draw_graph(support, prompt))]
-    for image, pose in queries:
-        pictures.append((f"found, mean score {pose.score:.2f}", draw_pose(image, pose)))
-    return side_by_side(pictures)
+    found = [(f"found, mean score {pose.score:.2f}", draw_pose(image, pose)) for image, pose in queries]
+    return side_by_side(pictures + found)
 
 
 def save_picture(path: Any, image: RGB) -> None:

@@ -88,10 +88,13 @@ def test_a_keypoint_that_was_not_found_is_null(path):
 
 def test_a_prompt_with_a_keypoint_that_no_support_shows_is_known_again(path):
     tokens = PROMPT.tokens.copy()
-    tokens[1] = np.nan
-    with Journal(path, replace(PROMPT, tokens=tokens)) as journal:
+    tokens[:, 1] = np.nan
+    prompt = replace(PROMPT, tokens=tokens, usable=np.array([True, False, True]))
+    with Journal(path, prompt) as journal:
         journal.add(entry("1.jpg"))
-    assert files(path, replace(PROMPT, tokens=tokens)) == ["1.jpg"]
+    assert files(path, prompt) == ["1.jpg"]
+    with pytest.raises(DataError, match="another support, model or boxes"):
+        files(path)
 
 
 def test_whatever_a_crash_leaves_the_whole_lines_are_kept(path):
@@ -123,7 +126,7 @@ def test_without_resume_it_starts_anew(path):
         ({"names": None}, ""),
         ({"skeleton": ((0, 2),)}, ""),
         ({"tokens": PROMPT.tokens + np.float32(0.1)}, ""),
-        ({"tokens": PROMPT.tokens[:2]}, ""),
+        ({"tokens": PROMPT.tokens[:, :2], "usable": PROMPT.usable[:2]}, ""),
         ({}, "boxes"),
     ],
 )

@@ -53,6 +53,19 @@ def test_a_file_by_others(tmp_path: Path) -> None:
     assert thing.scores is None
 
 
+@pytest.mark.parametrize(
+    ("declared", "pairs"), [({}, None), ({"symmetry": []}, ()), ({"symmetry": [[1, 2]]}, ((0, 1),))]
+)
+def test_a_declared_symmetry_is_handed_on_and_written_back(tmp_path: Path, declared, pairs) -> None:
+    content = small()
+    content["categories"][0] |= declared
+    (tmp_path / "a.json").write_text(json.dumps(content))
+    (labels,) = formats.read(tmp_path / "a.json")
+    assert labels.symmetry == pairs and to_supports(labels)[0].symmetry == pairs
+    assert written(tmp_path, labels)["categories"][0].get("symmetry") == declared.get("symmetry")
+    assert formats.read(tmp_path / "labels.json")[0].symmetry == pairs
+
+
 def test_photos_are_looked_for_where_coco_keeps_them(tmp_path: Path) -> None:
     formats.write(tmp_path / "annotations" / "a.json", cow(), "coco")
     make_photo(tmp_path / "images" / "cow 1.png", (100, 120))

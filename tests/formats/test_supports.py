@@ -35,6 +35,11 @@ def test_the_small_json(tmp_path):
     assert elsewhere.image == Path("/photos/a.jpg")
 
 
+def test_the_small_json_may_tell_left_from_right(tmp_path):
+    assert read_supports(write(tmp_path, ENTRY))[0].symmetry is None
+    assert read_supports(write(tmp_path, {**ENTRY, "symmetry": [[0, 1]]}))[0].symmetry == ((0, 1),)
+
+
 def test_a_label_file(tmp_path):
     supports = read_supports(write_lamps(tmp_path, 3))
     assert len(supports) == 3 and supports[0].keypoints.shape == (7, 2)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
@@ -74,18 +75,15 @@ class Journal:
         self.file.flush()
 
     def _entry(self, content: dict[str, Any]) -> Entry:
-        poses = [
-            replace(Pose.from_dict(pose), names=self.prompt.names, skeleton=self.prompt.skeleton)
-            for pose in content["poses"]
-        ]
+        names, skeleton = self.prompt.names, self.prompt.skeleton
+        poses = [replace(Pose.from_dict(pose), names=names, skeleton=skeleton) for pose in content["poses"]]
         width, height = content["size"]
         return Entry(content["file"], (width, height), poses)
 
     def _check(self, line: bytes, wanted: dict[str, Any]) -> None:
-        try:
+        there = None
+        with suppress(ValueError):
             there = json.loads(line)
-        except ValueError:
-            there = None
         if not isinstance(there, dict) or there.keys() != wanted.keys():
             raise DataError(f"{self.path} is not a journal of this version of edgecape; {START_OVER}")
         if not _same(there, wanted):
@@ -99,7 +97,7 @@ def _heading(prompt: Prompt, boxes: str) -> dict[str, Any]:
         "names": None if prompt.names is None else list(prompt.names),
         "skeleton": None if prompt.skeleton is None else [list(edge) for edge in prompt.skeleton],
         "boxes": boxes,
-        "tokens": np.nan_to_num(prompt.tokens.astype(np.float64)).round(5).tolist(),
+        "tokens": np.where(prompt.usable[:, None], prompt.tokens[0].astype(np.float64), 0).round(5).tolist(),
     }
 
 

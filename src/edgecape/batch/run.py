@@ -55,8 +55,7 @@ def _items(queries: Iterable[Path], known: set[str], boxes: Boxes | None) -> Ite
         try:
             check_text(path.as_posix())  # result files cannot hold every name: found out now, not when all is done
             for file, image in _pictures(path):
-                skip = file in known
-                yield None if skip else _Item(file, image, None if boxes is None else boxes.find(file))
+                yield None if file in known else _Item(file, image, boxes.find(file) if boxes else None)
         except EdgeCapeError as error:
             yield error
 

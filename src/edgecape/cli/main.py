@@ -25,19 +25,15 @@ BAD_INPUT, INTERRUPTED = 2, 130
 
 def usage() -> str:
     width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {what}" for name, what in COMMANDS.items()]
-    return "\n".join(
-        [
-            "usage: edgecape COMMAND [options]",
-            "",
-            "Mark keypoints and a skeleton on one photo of any object; get them on every other photo of its kind.",
-            "",
-            "commands:",
-            *lines,
-            "",
-            "edgecape COMMAND --help says more, with an example; edgecape --version prints the version.",
-        ]
-    )
+    commands = "\n".join(f"  {name:<{width}}  {what}" for name, what in COMMANDS.items())
+    return f"""usage: edgecape COMMAND [options]
+
+Mark keypoints and a skeleton on one photo of any object; get them on every other photo of its kind.
+
+commands:
+{commands}
+
+edgecape COMMAND --help says more, with an example; edgecape --version prints the version."""
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from edgecape.errors import DataError
-from edgecape.formats import coco, deeplabcut, labelme, labelstudio, sleap, tidy, yolo
-from edgecape.formats.labels import LabelledImage, LabelledObject, LabelSet, from_poses, opened_csv, to_supports
+from edgecape.formats import coco, deeplabcut, labelme, labelstudio, shared, sleap, tidy, yolo
+from edgecape.formats.labels import LabelledImage, LabelledObject, LabelSet, from_poses, to_supports
 from edgecape.io.files import read_json
 from edgecape.types import Pose
 
@@ -162,7 +162,7 @@ def _in_json(path: Path) -> list[str]:
 
 
 def _in_csv(path: Path) -> list[str]:
-    with opened_csv(path) as file:
+    with shared.opened_csv(path) as file:
         heading = next(csv.reader(file), [])
     if heading[:1] == ["scorer"]:
         return ["deeplabcut"]

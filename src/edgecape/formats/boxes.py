@@ -38,7 +38,7 @@ def read_boxes(path: str | os.PathLike[str]) -> Boxes:
     An object without box gets the smallest one round its keypoints.
     """
     from edgecape import formats
-    from edgecape.formats.labels import box_or_none, plain_path
+    from edgecape.formats.shared import box_or_none, plain_path
     from edgecape.io.coco import load_coco
 
     found: dict[str, list[Box]] = {}

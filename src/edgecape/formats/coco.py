@@ -20,19 +20,8 @@ from typing import Any
 import numpy as np
 
 from edgecape.errors import AnnotationError, DataError
-from edgecape.formats.labels import (
-    LabelledImage,
-    LabelledObject,
-    LabelSet,
-    box_or_none,
-    default_names,
-    json_items,
-    pixels,
-    plain_path,
-    reading,
-    rounded_score,
-    unique_names,
-)
+from edgecape.formats import shared
+from edgecape.formats.labels import LabelledImage, LabelledObject, LabelSet, default_names, unique_names
 from edgecape.io.edge_base import EdgeBase
 from edgecape.io.files import atomic_write
 
@@ -48,7 +37,7 @@ def read(path: str | os.PathLike[str], edge_base: EdgeBase = "auto") -> list[Lab
     from edgecape.io.coco import load_coco, read_categories
     from edgecape.io.paths import find_annotations
 
-    with reading(path):
+    with shared.reading(path):
         file = load_coco(path)
         categories, notes = read_categories(file, edge_base)
     root = find_annotations(path)[1]
@@ -60,18 +49,20 @@ def read(path: str | os.PathLike[str], edge_base: EdgeBase = "auto") -> list[Lab
         objects: dict[int, list[LabelledObject]] = {id_: [] for id_ in of_category} if len(of_category) == 1 else {}
         for annotation in file.of_image[image["id"]]:
             if annotation.get("keypoints") and not annotation.get("iscrowd"):
-                with reading(f"{path}: annotation {annotation['id']}"):
+                with shared.reading(f"{path}: annotation {annotation['id']}"):
                     objects.setdefault(annotation["category_id"], []).append(_object(annotation))
-        with reading(f"{path}: image {image['id']}"):
-            file_name, sides = plain_path(image["file_name"]), (image.get("width"), image.get("height"))
+        with shared.reading(f"{path}: image {image['id']}"):
+            file_name, sides = shared.plain_path(image["file_name"]), (image.get("width"), image.get("height"))
             for id_, members in objects.items():
                 of_category[id_].append(LabelledImage(file_name, *sides, tuple(members)))
     label_sets = []
     for category in categories:
-        with reading(f"{path}: category {category.id}"):
+        with shared.reading(f"{path}: category {category.id}"):
             names = unique_names(category.names or default_names(category.K))
             images = of_category[category.id]
-            label_sets.append(LabelSet(names, category.edges, category.name, images, root, [*notes, *file.notes]))
+            declared = category.symmetry if "symmetry" in file.categories[category.id] else None
+            found = [*notes, *file.notes]
+            label_sets.append(LabelSet(names, category.edges, category.name, images, root, found, declared))
     return label_sets
 
 
@@ -83,7 +74,7 @@ def _object(annotation: Entry) -> LabelledObject:
         visible=values[:, 2] > 0,
         occluded=values[:, 2] == 1,
         scores=annotation.get("keypoint_scores"),
-        box=None if box is None else box_or_none(box),
+        box=None if box is None else shared.box_or_none(box),
         score=annotation.get("score"),
     )
 
@@ -111,6 +102,7 @@ def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet]) -> None:
             "keypoints": list(labels.names),
             "skeleton": [[i + 1, j + 1] for i, j in labels.skeleton or ()],
         }
+        | ({} if labels.symmetry is None else {"symmetry": [[i + 1, j + 1] for i, j in labels.symmetry]})
         for category_id, labels in enumerate(label_sets, start=1)
     ]
     info = json.dumps({"description": "keypoints written by edgecape", "edge_base": 1})
@@ -118,12 +110,12 @@ def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet]) -> None:
         file.write(f'{{"info": {info}, "licenses": []')
         for name, items in (("images", images.values()), ("annotations", annotations), ("categories", categories)):
             file.write(f', "{name}": ')
-            file.writelines(json_items(items))
+            file.writelines(shared.json_items(items))
         file.write("}\n")
 
 
 def _annotation(thing: LabelledObject) -> Entry:
-    box = pixels(thing.extent or (0, 0, 0, 0))
+    box = shared.pixels(thing.extent or (0, 0, 0, 0))
     entry: Entry = {
         "keypoints": _triples(thing, thing.codes.tolist()),
         "num_keypoints": int(thing.visible.sum()),
@@ -133,9 +125,9 @@ def _annotation(thing: LabelledObject) -> Entry:
         "iscrowd": 0,
     }
     if thing.scores is not None:
-        entry["keypoint_scores"] = [rounded_score(score) for score in thing.scores]
+        entry["keypoint_scores"] = [shared.rounded_score(score) for score in thing.scores]
     if thing.score is not None:
-        entry["score"] = rounded_score(thing.score)
+        entry["score"] = shared.rounded_score(thing.score)
     return entry
 
 
@@ -156,18 +148,18 @@ def write_results(
         if thing.visible.any()
     )
     with atomic_write(path) as file:
-        file.writelines(json_items(results))
+        file.writelines(shared.json_items(results))
         file.write("\n")
 
 
 def _result(thing: LabelledObject) -> Entry:
     scores = thing.scores if thing.scores is not None else thing.visible.astype(np.float32)
     whole = thing.score if thing.score is not None else float(scores[thing.visible].mean())
-    return {"keypoints": _triples(thing, map(rounded_score, scores)), "score": rounded_score(whole)}
+    return {"keypoints": _triples(thing, map(shared.rounded_score, scores)), "score": shared.rounded_score(whole)}
 
 
 def _triples(thing: LabelledObject, last: Iterable[float]) -> list[float]:
-    flat = iter(pixels(thing.keypoints))
+    flat = iter(shared.pixels(thing.keypoints))
     return [value for triple in zip(flat, flat, last, strict=True) for value in triple]
 
 
@@ -179,7 +171,7 @@ def _ids(label_sets: Sequence[LabelSet], dataset: str | os.PathLike[str] | None)
     from edgecape.io.coco import load_coco
 
     known = load_coco(dataset)
-    image_ids = {plain_path(entry["file_name"]): id_ for id_, entry in known.images.items()}
+    image_ids = {shared.plain_path(entry["file_name"]): id_ for id_, entry in known.images.items()}
     category_ids = {entry["name"]: id_ for id_, entry in known.categories.items()}
     categories = [labels.category for labels in label_sets]
     for what, wanted, there in (("image", files, image_ids), ("category", categories, category_ids)):

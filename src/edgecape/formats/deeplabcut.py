@@ -19,18 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgecape.errors import DataError
-from edgecape.formats.labels import (
-    PIXEL_DIGITS,
-    SCORE_DIGITS,
-    LabelledImage,
-    LabelledObject,
-    LabelSet,
-    only,
-    opened_csv,
-    plain_path,
-    reading,
-)
+from edgecape.formats import shared
+from edgecape.formats.labels import LabelledImage, LabelledObject, LabelSet
 from edgecape.io.files import atomic_write, read_yaml
+from edgecape.types import PIXEL_DIGITS, SCORE_DIGITS
+
+LEVELS = ("scorer", "individuals", "bodyparts", "coords")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,19 +34,14 @@ class Table:
     values: NDArray[np.float64]  # (files, columns), nan where empty
 
 
-# --- writing -------------------------------------------------------------------------------------------------
-
-
 def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet], scorer: str = "edgecape") -> None:
     """A CSV, one row per photo; with individuals if a photo has several objects, with likelihood if there are scores.
 
     Empty cells are written as NaN: pandas would take a first row of empty ones for the name of the index.
     """
-    labels = only(label_sets, "DeepLabCut")
-    count, scored = 0, False
-    for image in labels.images:
-        count = max(count, len(image.objects))
-        scored |= any(thing.scores is not None for thing in image.objects)
+    labels = shared.only(label_sets, "DeepLabCut")
+    count = max((len(image.objects) for image in labels.images), default=0)
+    scored = any(thing.scores is not None for image in labels.images for thing in image.objects)
     coords = ("x", "y", "likelihood") if scored else ("x", "y")
     columns = [
         (scorer, f"individual{number}", name, coord)
@@ -62,7 +51,7 @@ def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet], scorer: 
     ]
     with atomic_write(path, newline="") as file:
         table = csv.writer(file, lineterminator="\n")
-        for level, title in enumerate(("scorer", "individuals", "bodyparts", "coords")):
+        for level, title in enumerate(LEVELS):
             if title != "individuals" or count > 1:
                 table.writerow([title, *(column[level] for column in columns)])
         for image in labels.images:
@@ -78,9 +67,6 @@ def _cells(thing: LabelledObject, scored: bool) -> list[str]:
         if scored:
             cells.append(f"{thing.scores[index]:.{SCORE_DIGITS}f}" if visible and thing.scores is not None else "NaN")
     return cells
-
-
-# --- reading -------------------------------------------------------------------------------------------------
 
 
 def read(path: str | os.PathLike[str]) -> list[LabelSet]:
@@ -103,11 +89,12 @@ def read(path: str | os.PathLike[str]) -> list[LabelSet]:
     padded = np.pad(table.values, ((0, 0), (0, 1)), constant_values=np.nan)  # a last column of nothing
     label_sets: list[LabelSet] = []
     for names, individuals in groups.items():
-        with reading(path):
+        with shared.reading(path):
             places = [_places(table, individual, names) for individual in individuals]
+            found = ([_object(row[place]) for place in places] for row in padded)
             images = [
-                LabelledImage(file, None, None, tuple(_object(row[place]) for place in places if _present(row[place])))
-                for file, row in zip(table.files, padded, strict=True)
+                LabelledImage(file, None, None, tuple(thing for thing in things if thing.visible.any()))
+                for file, things in zip(table.files, found, strict=True)
             ]
             skeleton = [(names.index(a), names.index(b)) for a, b in edges if a in names and b in names and a != b]
             category = "animal" if not label_sets else individuals[0]
@@ -128,10 +115,6 @@ def _places(table: Table, individual: str, names: Sequence[str]) -> NDArray[np.i
     )
 
 
-def _present(values: NDArray[np.float64]) -> bool:
-    return bool(np.isfinite(values[:, :2]).all(axis=1).any())
-
-
 def _object(values: NDArray[np.float64]) -> LabelledObject:
     visible = np.isfinite(values[:, :2]).all(axis=1)
     scores = values[:, 2]
@@ -139,14 +122,11 @@ def _object(values: NDArray[np.float64]) -> LabelledObject:
 
 
 def _from_csv(path: Path) -> Table:
-    with opened_csv(path) as file:
+    with shared.opened_csv(path) as file:
         rows = list(csv.reader(file, strict=True))
     titles = [row[0] if row else "" for row in rows[:4]]
-    if titles[:3] == ["scorer", "bodyparts", "coords"]:
-        depth = 3
-    elif titles == ["scorer", "individuals", "bodyparts", "coords"]:
-        depth = 4
-    else:
+    depth = 4 if titles[1:2] == ["individuals"] else 3
+    if titles[:depth] != [title for title in LEVELS if depth == 4 or title != "individuals"]:
         raise DataError(
             f"{path} begins with {titles}; a DeepLabCut table begins with scorer, (individuals,) bodyparts, coords"
         )
@@ -160,9 +140,9 @@ def _from_csv(path: Path) -> Table:
     columns = list(zip(individuals[start:], rows[depth - 2][start:], coords[start:], strict=True))
     values = np.full((len(rows) - depth, len(columns)), np.nan)
     for index, row in enumerate(rows[depth:]):
-        with reading(f"{path}, line {index + depth + 1}"):
+        with shared.reading(f"{path}, line {index + depth + 1}"):
             values[index] = [float(cell or "nan") for cell in row[start:]]
-    return Table([plain_path("/".join(row[:start])) for row in rows[depth:]], columns, values)
+    return Table([shared.plain_path("/".join(row[:start])) for row in rows[depth:]], columns, values)
 
 
 def _from_h5(path: Path) -> Table:
@@ -179,7 +159,7 @@ def _from_h5(path: Path) -> Table:
         frame: Any = pandas.read_hdf(path)
     except Exception as error:  # pandas and HDF5 raise whatever they like on damaged files
         raise DataError(f"{path} is not a DeepLabCut table: {error}") from error
-    with reading(path):
+    with shared.reading(path):
         levels = list(frame.columns.names)
         part, coord = levels.index("bodyparts"), levels.index("coords")
         individual = levels.index("individuals") if "individuals" in levels else None
@@ -188,7 +168,7 @@ def _from_h5(path: Path) -> Table:
             for key in frame.columns.to_list()
         ]
         files = ["/".join(map(str, key)) if isinstance(key, tuple) else str(key) for key in frame.index.to_list()]
-        return Table([plain_path(file) for file in files], columns, frame.to_numpy(dtype=np.float64))
+        return Table([shared.plain_path(file) for file in files], columns, frame.to_numpy(dtype=np.float64))
 
 
 def _config_edges(config: Path) -> list[tuple[str, str]]:
@@ -196,5 +176,5 @@ def _config_edges(config: Path) -> list[tuple[str, str]]:
     if not config.is_file():
         return []
     content = read_yaml(config)
-    with reading(f"skeleton in {config}"):
+    with shared.reading(f"skeleton in {config}"):
         return [(str(a), str(b)) for a, b in (content or {}).get("skeleton") or []]

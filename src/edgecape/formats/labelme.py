@@ -17,19 +17,8 @@ from typing import Any
 import numpy as np
 
 from edgecape.errors import AnnotationError, DataError
-from edgecape.formats.labels import (
-    LabelledImage,
-    LabelledObject,
-    LabelSet,
-    box_or_none,
-    from_marks,
-    label_files,
-    only,
-    pixels,
-    plain_path,
-    reading,
-    rounded_score,
-)
+from edgecape.formats import shared
+from edgecape.formats.labels import LabelledImage, LabelledObject, LabelSet
 from edgecape.io.files import read_json, write_json
 
 VERSION = "5.5.0"  # of the LabelMe whose files these are like
@@ -38,17 +27,14 @@ EXTRA = "edgecape"
 Shape = dict[str, Any]
 
 
-# --- writing -------------------------------------------------------------------------------------------------
-
-
 def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet]) -> None:
     """A folder with a file for each photo, or one .json file for one photo.
 
     The files lead to the photos where these are found; else they are meant to lie beside them.
     """
-    labels, path = only(label_sets, "LabelMe"), Path(path)
+    labels, path = shared.only(label_sets, "LabelMe"), Path(path)
     if path.suffix != ".json":
-        targets = label_files(labels.images, ".json")
+        targets = shared.label_files(labels.images, ".json")
         for image in labels.images:
             write_json(path / targets[image.file], _content(labels, image, path / targets[image.file]), indent=2)
     elif len(labels.images) == 1:
@@ -59,11 +45,12 @@ def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet]) -> None:
 
 def _content(labels: LabelSet, image: LabelledImage, target: Path) -> Shape:
     shapes = [shape for group, thing in enumerate(image.objects, start=1) for shape in _shapes(thing, group, labels)]
+    photo = (labels.root or Path()) / image.file
     return {
         "version": VERSION,
         "flags": {},
         "shapes": shapes,
-        "imagePath": _image_path((labels.root or Path()) / image.file, target),
+        "imagePath": shared.plain_path(os.path.relpath(photo, target.parent)) if photo.is_file() else photo.name,
         "imageData": None,
         "imageHeight": image.height,
         "imageWidth": image.width,
@@ -71,19 +58,15 @@ def _content(labels: LabelSet, image: LabelledImage, target: Path) -> Shape:
     }
 
 
-def _image_path(photo: Path, target: Path) -> str:
-    return plain_path(os.path.relpath(photo, target.parent)) if photo.is_file() else photo.name
-
-
 def _shapes(thing: LabelledObject, group: int, labels: LabelSet) -> list[Shape]:
     shapes = []
     if thing.box is not None:
         x, y, w, h = thing.box
-        corners = [pixels((x, y)), pixels((x + w, y + h))]
+        corners = [shared.pixels((x, y)), shared.pixels((x + w, y + h))]
         shapes.append(_shape(labels.category, "rectangle", corners, group, thing.score))
     for index in np.flatnonzero(thing.visible):
         score = None if thing.scores is None else thing.scores[index]
-        shape = _shape(labels.names[index], "point", [pixels(thing.keypoints[index])], group, score)
+        shape = _shape(labels.names[index], "point", [shared.pixels(thing.keypoints[index])], group, score)
         if thing.occluded[index]:
             shape["flags"] = {"occluded": True}
         shapes.append(shape)
@@ -92,10 +75,7 @@ def _shapes(thing: LabelledObject, group: int, labels: LabelSet) -> list[Shape]:
 
 def _shape(label: str, kind: str, points: list[list[float]], group: int, score: float | None) -> Shape:
     shape = {"label": label, "points": points, "group_id": group, "description": "", "shape_type": kind, "flags": {}}
-    return shape if score is None else shape | {"score": rounded_score(score)}
-
-
-# --- reading -------------------------------------------------------------------------------------------------
+    return shape if score is None else shape | {"score": shared.rounded_score(score)}
 
 
 def read(path: str | os.PathLike[str]) -> list[LabelSet]:
@@ -109,24 +89,24 @@ def read(path: str | os.PathLike[str]) -> list[LabelSet]:
     categories: dict[str, None] = {}
     skeleton = None
     for file, content in contents:
-        with reading(file):
+        with shared.reading(file):
             extra = content.get(EXTRA) or {}
             names |= dict.fromkeys(extra.get("keypoints") or ())
             names |= dict.fromkeys(_text(shape["label"]) for shape in content["shapes"] if _kind(shape) == "point")
             skeleton = skeleton or extra.get("skeleton")
-            labels = [extra["category"]] if "category" in extra else _rectangle_labels(content["shapes"])
-            categories |= dict.fromkeys(labels)
+            boxes = (_text(shape["label"]) for shape in content["shapes"] if _kind(shape) == "rectangle")
+            categories |= dict.fromkeys([extra["category"]] if "category" in extra else boxes)
     if not names:
         raise DataError(f"{path} has no LabelMe shapes of type 'point', so no keypoints")
     order = {name: index for index, name in enumerate(names)}
     images = []
     for file, content in contents:
-        with reading(file):
+        with shared.reading(file):
             folder = PurePosixPath(file.parent.relative_to(root).as_posix())
             objects = tuple(_objects(content["shapes"], order))
-            name = str(folder / plain_path(_text(content["imagePath"])))
+            name = str(folder / shared.plain_path(_text(content["imagePath"])))
             images.append(LabelledImage(name, content.get("imageWidth"), content.get("imageHeight"), objects))
-    with reading(path):
+    with shared.reading(path):
         category = next(iter(categories)) if len(categories) == 1 else "object"
         return [LabelSet(tuple(names), skeleton, category, images, root)]
 
@@ -143,10 +123,6 @@ def _text(value: Any) -> str:
 
 def _kind(shape: Shape) -> str:
     return shape.get("shape_type") or "polygon"
-
-
-def _rectangle_labels(shapes: list[Shape]) -> list[str]:
-    return [_text(shape["label"]) for shape in shapes if _kind(shape) == "rectangle"]
 
 
 def _objects(shapes: list[Shape], order: dict[str, int]) -> list[LabelledObject]:
@@ -169,10 +145,10 @@ def _object(members: list[Shape], group: int | None, order: dict[str, int]) -> L
     facts = {}
     if boxes:
         low, high = np.sort(np.array(boxes[0]["points"], dtype=float).reshape(2, 2), axis=0)
-        facts = {"box": box_or_none((*low, *(high - low))), "score": boxes[0].get("score")}
+        facts = {"box": shared.box_or_none((*low, *(high - low))), "score": boxes[0].get("score")}
     marks = (
         (shape["label"], shape["points"][0], shape.get("score"), bool((shape.get("flags") or {}).get("occluded")))
         for shape in members
         if _kind(shape) == "point"
     )
-    return from_marks(marks, order, "give each object a group_id of its own", **facts)
+    return shared.from_marks(marks, order, "give each object a group_id of its own", **facts)

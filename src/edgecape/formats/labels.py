@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import os
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from edgecape.errors import AnnotationError, DataError
-from edgecape.types import PIXEL_DIGITS, SCORE_DIGITS, Box, Pose, Support, as_box, as_edges, as_points
+from edgecape.errors import AnnotationError
+from edgecape.skeleton import Pairs
+from edgecape.types import Box, Pose, Support, as_box, as_edges, as_pairs, as_points
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,16 +54,14 @@ class LabelledObject:
             raise AnnotationError(f"keypoint {bad} is at {tuple(points[bad].tolist())}; mark it as not visible instead")
         if certain is not None and not np.isfinite(certain[shown]).all():
             raise AnnotationError(f"scores must be numbers where a keypoint is visible, got {certain.tolist()}")
-        values = {
-            "keypoints": np.where(shown[:, None], points, 0).astype(np.float32),
-            "visible": shown,
-            "occluded": hidden & shown,
-            "scores": None if certain is None else np.where(shown, certain, 0).astype(np.float32),
-            "box": None if box is None else as_box(box),
-            "score": None if score is None else float(score),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(
+            keypoints=np.where(shown[:, None], points, 0).astype(np.float32),
+            visible=shown,
+            occluded=hidden & shown,
+            scores=None if certain is None else np.where(shown, certain, 0).astype(np.float32),
+            box=None if box is None else as_box(box),
+            score=None if score is None else float(score),
+        )
 
     @property
     def codes(self) -> NDArray[np.int64]:
@@ -147,6 +143,7 @@ class LabelSet:
     images: Sequence[LabelledImage]
     root: Path | None  # what file names are relative to, where the reader knows it
     notes: tuple[str, ...]  # what the reader decided or skipped
+    symmetry: Pairs | None  # left and right keypoints, from 0; None if the file says nothing
 
     def __init__(
         self,
@@ -156,6 +153,7 @@ class LabelSet:
         images: Sequence[LabelledImage] = (),
         root: str | os.PathLike[str] | None = None,
         notes: Sequence[str] = (),
+        symmetry: Sequence[Sequence[int]] | None = None,
     ):
         labels = tuple(str(name) for name in names)
         if not labels:
@@ -171,16 +169,15 @@ class LabelSet:
                     raise AnnotationError(
                         f"an object of {image.file} has {len(thing.keypoints)} keypoints, but {len(labels)} are named"
                     )
-        values = {
-            "names": labels,
-            "skeleton": (as_edges(skeleton, len(labels)) or None) if skeleton is not None else None,
-            "category": category,
-            "images": images if isinstance(images, Streamed) else tuple(images),
-            "root": None if root is None else Path(root),
-            "notes": tuple(notes),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(
+            names=labels,
+            skeleton=None if skeleton is None else as_edges(skeleton, len(labels)) or None,
+            category=category,
+            images=images if isinstance(images, Streamed) else tuple(images),
+            root=None if root is None else Path(root),
+            notes=tuple(notes),
+            symmetry=None if symmetry is None else as_pairs(symmetry, len(labels)),
+        )
 
 
 def check_text(*texts: str) -> None:
@@ -194,7 +191,10 @@ def to_supports(labels: LabelSet, root: str | os.PathLike[str] | None = None) ->
     """Every object with a visible keypoint as a support; `root` is the folder that file names are relative to."""
     folder = Path(root) if root is not None else labels.root or Path()
     return [
-        Support(folder / image.file, thing.keypoints, labels.skeleton, thing.visible, thing.box, labels.names)
+        Support(
+            *(folder / image.file, thing.keypoints, labels.skeleton, thing.visible, thing.box, labels.names),
+            symmetry=labels.symmetry,
+        )
         for image in labels.images
         for thing in image.objects
         if thing.visible.any()
@@ -232,9 +232,6 @@ def from_entries(
     return LabelSet(names, first.skeleton, category, Streamed(entries), root)
 
 
-# --- what readers and writers share --------------------------------------------------------------------------
-
-
 def default_names(K: int) -> tuple[str, ...]:
     """For files that do not name their keypoints."""
     return tuple(f"kp{index}" for index in range(K))
@@ -252,15 +249,6 @@ def unique_names(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def only(label_sets: Sequence[LabelSet], format: str) -> LabelSet:
-    """For formats that hold one keypoint definition."""
-    if len(label_sets) != 1:
-        raise AnnotationError(
-            f"{format} files hold one kind of object, got {len(label_sets)}; write each kind to a place of its own"
-        )
-    return label_sets[0]
-
-
 def cut(box: Box | None, width: int, height: int) -> Box | None:
     """The part of a box that is inside the photo; None if nothing is."""
     if box is None:
@@ -268,84 +256,3 @@ def cut(box: Box | None, width: int, height: int) -> Box | None:
     left, top = max(box[0], 0.0), max(box[1], 0.0)
     right, bottom = min(box[0] + box[2], width), min(box[1] + box[3], height)
     return (left, top, right - left, bottom - top) if right > left and bottom > top else None
-
-
-def box_or_none(values: Sequence[float]) -> Box | None:
-    """A box as files have it; without area it says nothing."""
-    return as_box(values) if values[2] > 0 and values[3] > 0 else None
-
-
-def pixels(values: ArrayLike) -> list[float]:
-    """Numbers as writers keep them; + 0.0 makes -0.0 a plain 0."""
-    return (np.asarray(values, dtype=np.float64).round(PIXEL_DIGITS) + 0.0).ravel().tolist()
-
-
-def from_marks(
-    marks: Iterable[tuple[str, Any, float | None, bool]], order: dict[str, int], apart: str, **facts: Any
-) -> LabelledObject:
-    """An object from (name, place, score, hidden) of its keypoints in any order; scores count if all have one."""
-    points, scores = np.full((len(order), 2), np.nan), np.full(len(order), np.nan)
-    occluded = np.zeros(len(order), dtype=bool)
-    for name, place, score, hidden in marks:
-        k = order[name]
-        if not np.isnan(points[k]).all():
-            raise ValueError(f"{name!r} is there twice; {apart}")
-        points[k], scores[k], occluded[k] = place, np.nan if score is None else score, hidden
-    visible = ~np.isnan(points).all(axis=1)
-    return LabelledObject(points, visible, occluded, None if np.isnan(scores[visible]).any() else scores, **facts)
-
-
-def json_items(items: Iterable[Any]) -> Iterator[str]:
-    """The text of a JSON list, piece by piece, so that memory holds one item at a time."""
-    yield "["
-    for number, item in enumerate(items):
-        yield (", " if number else "") + json.dumps(item, ensure_ascii=False, allow_nan=False)
-    yield "]"
-
-
-@contextmanager
-def opened_csv(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            yield file
-    except FileNotFoundError:
-        raise DataError(f"file {path} does not exist") from None
-    except (OSError, ValueError, csv.Error) as error:
-        raise DataError(f"{path} is not a CSV file: {error}") from None
-
-
-def rounded_score(value: float) -> float:
-    return round(float(value), SCORE_DIGITS)
-
-
-def label_files(images: Iterable[LabelledImage], suffix: str) -> dict[str, PurePosixPath]:
-    """For formats with a label file for each photo: where it is below the folder that is written, by photo.
-
-    It lies as the photo does, but never outside the folder, wherever the photo is.
-    """
-    photo_of: dict[PurePosixPath, str] = {}
-    for image in images:
-        name = PurePosixPath(image.file)
-        target = (PurePosixPath(name.name) if name.is_absolute() or ".." in name.parts else name).with_suffix(suffix)
-        other = photo_of.setdefault(target, image.file)
-        if other != image.file:
-            raise AnnotationError(f"{other} and {image.file} would share the label file {target}; rename one of them")
-    return {photo: target for target, photo in photo_of.items()}
-
-
-def plain_path(text: str) -> str:
-    """File names with /, whichever system wrote them."""
-    return text.replace("\\", "/")
-
-
-@contextmanager
-def reading(where: object) -> Iterator[None]:
-    """Whatever goes wrong with a file's content inside the block is a DataError that says where."""
-    try:
-        yield
-    except AnnotationError as error:
-        raise DataError(f"{where}: {error}") from error
-    except KeyError as error:
-        raise DataError(f"{where}: {error} is missing") from error
-    except (TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
-        raise DataError(f"{where} is damaged: {error}") from error

@@ -22,18 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgecape.errors import DataError
-from edgecape.formats.labels import (
-    LabelledImage,
-    LabelledObject,
-    LabelSet,
-    box_or_none,
-    from_marks,
-    json_items,
-    only,
-    plain_path,
-    reading,
-    rounded_score,
-)
+from edgecape.formats import shared
+from edgecape.formats.labels import LabelledImage, LabelledObject, LabelSet
 from edgecape.io.files import atomic_write, read_json
 from edgecape.io.images import SUFFIXES
 
@@ -41,9 +31,6 @@ DIGITS = 8  # decimals of a percentage: an error of at most 0.0005 px in a photo
 POINT_SIZE = 0.5  # percent, how Label Studio draws a keypoint
 
 Region = dict[str, Any]
-
-
-# --- writing -------------------------------------------------------------------------------------------------
 
 
 def write(
@@ -57,13 +44,13 @@ def write(
     image_prefix: what stands before the file names in Label Studio, for example "/data/local-files/?d=photos/". In a
     photo with several objects each gets a box, the smallest round its keypoints if it has none.
     """
-    labels = only(label_sets, "Label Studio")
+    labels = shared.only(label_sets, "Label Studio")
     tasks = (
         {"data": {"image": image_prefix + image.file}, "predictions": [_prediction(labels, image, model_version)]}
         for image in labels.images
     )
     with atomic_write(path) as file:
-        file.writelines(json_items(tasks))
+        file.writelines(shared.json_items(tasks))
         file.write("\n")
     with atomic_write(Path(path).with_suffix(".xml")) as file:
         file.write(labelling_configuration(labels))
@@ -83,14 +70,15 @@ def labelling_configuration(labels: LabelSet) -> str:
 
 
 def _prediction(labels: LabelSet, image: LabelledImage, model_version: str) -> Region:
-    result: list[Region] = []
     scores = [thing.score for thing in image.objects if thing.score is not None]
-    for number, thing in enumerate(image.objects, start=1):
-        result += _regions(
-            thing, labels, *image.size("Label Studio"), id_=f"object{number}", grouped=len(image.objects) > 1
-        )
+    grouped = len(image.objects) > 1
+    result = [
+        region
+        for number, thing in enumerate(image.objects, start=1)
+        for region in _regions(thing, labels, *image.size("Label Studio"), f"object{number}", grouped)
+    ]
     prediction: Region = {"model_version": model_version, "result": result}
-    return prediction | {"score": rounded_score(float(np.clip(np.mean(scores), 0, 1)))} if scores else prediction
+    return prediction | {"score": shared.rounded_score(float(np.clip(np.mean(scores), 0, 1)))} if scores else prediction
 
 
 def _regions(thing: LabelledObject, labels: LabelSet, width: int, height: int, id_: str, grouped: bool) -> list[Region]:
@@ -105,7 +93,7 @@ def _regions(thing: LabelledObject, labels: LabelSet, width: int, height: int, i
             common
             | {"id": id_, "type": "rectanglelabels", "from_name": "boxes"}
             | {"value": sides | {"rotation": 0, "rectanglelabels": [labels.category]}}
-            | ({} if thing.score is None else {"score": rounded_score(thing.score)})
+            | ({} if thing.score is None else {"score": shared.rounded_score(thing.score)})
         )
     places = _percent(thing.keypoints, width, height)
     for index in np.flatnonzero(thing.visible).tolist():
@@ -115,16 +103,13 @@ def _regions(thing: LabelledObject, labels: LabelSet, width: int, height: int, i
             common
             | {"id": f"{id_}-{index}", "type": "keypointlabels", "from_name": "keypoints", "value": value}
             | ({} if box is None else {"parentID": id_})
-            | ({} if thing.scores is None else {"score": rounded_score(thing.scores[index])})
+            | ({} if thing.scores is None else {"score": shared.rounded_score(thing.scores[index])})
         )
     return regions
 
 
 def _percent(pairs: NDArray[Any], width: int, height: int) -> list[list[float]]:
     return (pairs.astype(np.float64) / (width, height) * 100).round(DIGITS).tolist()
-
-
-# --- reading -------------------------------------------------------------------------------------------------
 
 
 def read(path: str | os.PathLike[str]) -> list[LabelSet]:
@@ -138,7 +123,7 @@ def read(path: str | os.PathLike[str]) -> list[LabelSet]:
     names, categories = _configured(path.with_suffix(".xml"))
     results: list[list[Region]] = []
     for number, task in enumerate(tasks):
-        with reading(_where(path, task, number)):
+        with shared.reading(_where(path, task, number)):
             results.append(_result(task))
             for region in results[-1]:
                 value = region.get("value") or {}
@@ -149,26 +134,18 @@ def read(path: str | os.PathLike[str]) -> list[LabelSet]:
     order = {name: index for index, name in enumerate(names)}
     images = []
     for number, (task, regions) in enumerate(zip(tasks, results, strict=True)):
-        with reading(_where(path, task, number)):
-            sides = [
-                (region["original_width"], region["original_height"])
-                for region in regions
-                if "original_width" in region
-            ]
-            images.append(
-                LabelledImage(_file(task["data"]), *(sides or [(None, None)])[0], tuple(_objects(regions, order)))
-            )
-    with reading(path):
+        with shared.reading(_where(path, task, number)):
+            sized: Region = next((region for region in regions if "original_width" in region), {})
+            width, height = (sized["original_width"], sized["original_height"]) if sized else (None, None)
+            images.append(LabelledImage(_file(task["data"]), width, height, tuple(_objects(regions, order))))
+    with shared.reading(path):
         category = next(iter(categories)) if len(categories) == 1 else "object"
         return [LabelSet(tuple(names), None, category, images, path.parent)]
 
 
 def is_labelstudio(content: Any) -> bool:
-    return (
-        isinstance(content, list)
-        and bool(content)
-        and all(isinstance(task, dict) and "data" in task for task in content)
-    )
+    tasks = content if isinstance(content, list) else []
+    return bool(tasks) and all(isinstance(task, dict) and "data" in task for task in tasks)
 
 
 def _where(path: Path, task: Region, number: int) -> str:
@@ -183,11 +160,8 @@ def _configured(path: Path) -> tuple[dict[str, None], dict[str, None]]:
         view = ElementTree.parse(path).getroot()
     except (OSError, ElementTree.ParseError) as error:
         raise DataError(f"{path} is not a labelling configuration: {error}") from None
-    found = [
-        [label.get("value", "") for label in view.iterfind(f".//{tag}/Label")]
-        for tag in ("KeyPointLabels", "RectangleLabels")
-    ]
-    return dict.fromkeys(found[0]), dict.fromkeys(found[1])
+    points, boxes = view.iterfind(".//KeyPointLabels/Label"), view.iterfind(".//RectangleLabels/Label")
+    return {label.get("value", ""): None for label in points}, {label.get("value", ""): None for label in boxes}
 
 
 def _result(task: Region) -> list[Region]:
@@ -206,25 +180,23 @@ def _file(data: Region) -> str:
     if not isinstance(address, str):
         raise ValueError(f"data has no `image` and does not tell which of {sorted(data)} is the photo")
     if address.startswith("/data/local-files/"):
-        return plain_path(parse_qs(urlsplit(address).query)["d"][0])
+        return shared.plain_path(parse_qs(urlsplit(address).query)["d"][0])
     if address.startswith("/data/upload/"):
         return unquote(address).split("/", 4)[-1]
-    return plain_path(address)
+    return shared.plain_path(address)
 
 
 def _objects(regions: list[Region], order: dict[str, int]) -> list[LabelledObject]:
     """Objects with at least one keypoint; rectangles alone are somebody else's labels."""
     boxes = {region["id"]: region for region in regions if region.get("type") == "rectanglelabels"}
-    points = [
-        region for region in regions if region.get("type") == "keypointlabels" and region["value"].get("keypointlabels")
-    ]
+    points = [region for region in regions if region.get("type") == "keypointlabels"]
     related: dict[str, list[str]] = {}
     for region in regions:
         if region.get("type") == "relation":
             related.setdefault(region["from_id"], []).append(region["to_id"])
             related.setdefault(region["to_id"], []).append(region["from_id"])
     members: dict[str | None, list[Region]] = {}
-    for region in points:
+    for region in (region for region in points if region["value"].get("keypointlabels")):
         parents = [region.get("parentID"), *related.get(region.get("id", ""), ())]
         members.setdefault(next((parent for parent in parents if parent in boxes), None), []).append(region)
     if len(boxes) == 1 and set(members) == {None}:
@@ -239,8 +211,8 @@ def _object(points: list[Region], box: Region | None, order: dict[str, int]) -> 
     )
     facts = {} if box is None else {"score": box.get("score")}
     if box is not None and not box["value"].get("rotation"):  # a turned rectangle is no box
-        facts["box"] = box_or_none((*_pixels(box, "x", "y"), *_pixels(box, "width", "height")))
-    return from_marks(marks, order, "make each object's keypoints children of its rectangle", **facts)
+        facts["box"] = shared.box_or_none((*_pixels(box, "x", "y"), *_pixels(box, "width", "height")))
+    return shared.from_marks(marks, order, "make each object's keypoints children of its rectangle", **facts)
 
 
 def _pixels(region: Region, first: str, second: str) -> tuple[float, float]:

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from edgecape.errors import DataError
-from edgecape.formats.labels import LabelledImage, LabelledObject, LabelSet, plain_path, reading
+from edgecape.formats import shared
+from edgecape.formats.labels import LabelledImage, LabelledObject, LabelSet
 from edgecape.io.files import atomic_path
 
 
@@ -28,7 +29,7 @@ def read(path: str | os.PathLike[str]) -> list[LabelSet]:
         labels = sleap.load_slp(os.fspath(path), open_videos=False)
     except Exception as error:  # HDF5 and the parser raise whatever they like on damaged files
         raise DataError(f"{path} is not a SLEAP file: {error}") from error
-    with reading(path):
+    with shared.reading(path):
         return [
             LabelSet(
                 skeleton.node_names,
@@ -43,15 +44,13 @@ def read(path: str | os.PathLike[str]) -> list[LabelSet]:
 
 def _image(frame: Any, skeleton: Any) -> LabelledImage:
     video = frame.video.source_video or frame.video
-    if isinstance(video.filename, list):
-        file = video.filename[frame.frame_idx]
-    else:
-        file = f"{video.filename}#{frame.frame_idx}"
+    files, number = video.filename, frame.frame_idx
+    file = files[number] if isinstance(files, list) else f"{files}#{number}"
     shape = video.shape  # (frames, height, width, channels)
     height, width = (None, None) if shape is None else (int(shape[1]), int(shape[2]))
     instances = frame.user_instances or frame.predicted_instances
     objects = (_object(instance) for instance in instances if instance.skeleton is skeleton and not instance.is_empty)
-    return LabelledImage(plain_path(file), width, height, tuple(objects))
+    return LabelledImage(shared.plain_path(file), width, height, tuple(objects))
 
 
 def _object(instance: Any) -> LabelledObject:
@@ -65,9 +64,7 @@ def _object(instance: Any) -> LabelledObject:
 def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet]) -> None:
     """Photos of one size become one image sequence, as SLEAP expects of a video. sleap-io holds all of them at once."""
     sleap = _library()
-    photos: dict[str, tuple[int | None, int | None]] = {}
-    for labels in label_sets:
-        photos |= {image.file: (image.height, image.width) for image in labels.images}
+    photos = {image.file: (image.height, image.width) for labels in label_sets for image in labels.images}
     sequences: dict[tuple[int | None, int | None], list[str]] = {}
     for file, size in photos.items():
         sequences.setdefault(size, []).append(file)

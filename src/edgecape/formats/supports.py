@@ -3,7 +3,7 @@
 The small JSON is what a person would write by hand, one support or a list of them:
 
     {"image": "cow1.jpg", "keypoints": [[120, 80], [64, 200]], "skeleton": [[0, 1]], "names": ["head", "tail"],
-     "visible": [true, true], "box": [10, 20, 300, 200]}
+     "visible": [true, true], "box": [10, 20, 300, 200], "symmetry": []}
 
 Only image and keypoints are needed; the image is looked for beside the file.
 """
@@ -18,7 +18,7 @@ from edgecape.errors import AnnotationError
 from edgecape.io.files import read_json
 from edgecape.types import Support
 
-FIELDS = ("image", "keypoints", "skeleton", "visible", "box", "names")
+FIELDS = ("image", "keypoints", "skeleton", "visible", "box", "names", "symmetry")
 
 
 def read_supports(path: str | os.PathLike[str], images: str | os.PathLike[str] | None = None) -> list[Support]:
@@ -27,7 +27,10 @@ def read_supports(path: str | os.PathLike[str], images: str | os.PathLike[str] |
     root = Path(images) if images is not None else path.parent
     content = read_json(path) if path.suffix == ".json" else []
     if is_small_json(content):
-        return [_from_entry(entry, root, path) for entry in _entries(content)]
+        unknown = {name for entry in _entries(content) for name in entry} - set(FIELDS)
+        if unknown:
+            raise AnnotationError(f"{path} has an unknown field '{min(unknown)}'; known are {', '.join(FIELDS)}")
+        return [Support(**{**entry, "image": root / str(entry["image"])}) for entry in _entries(content)]
     from edgecape import formats
 
     label_sets = formats.read(path)
@@ -49,10 +52,3 @@ def is_small_json(content: Any) -> bool:
 
 def _entries(content: Any) -> list[Any]:
     return content if isinstance(content, list) else [content]
-
-
-def _from_entry(entry: dict[str, Any], root: Path, path: Path) -> Support:
-    unknown = set(entry) - set(FIELDS)
-    if unknown:
-        raise AnnotationError(f"{path} has an unknown field '{min(unknown)}'; known are {', '.join(FIELDS)}")
-    return Support(**{**entry, "image": root / str(entry["image"])})

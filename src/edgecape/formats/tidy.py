@@ -12,20 +12,11 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from edgecape.errors import DataError
-from edgecape.formats.labels import (
-    PIXEL_DIGITS,
-    SCORE_DIGITS,
-    LabelledImage,
-    LabelledObject,
-    LabelSet,
-    opened_csv,
-    plain_path,
-    reading,
-)
+from edgecape.formats import shared
+from edgecape.formats.labels import LabelledImage, LabelledObject, LabelSet
 from edgecape.io.files import atomic_write
+from edgecape.types import PIXEL_DIGITS, SCORE_DIGITS
 
 COLUMNS = (
     *("image", "width", "height", "category", "object", "keypoint", "x", "y", "visible", "score"),
@@ -83,26 +74,28 @@ def read(path: str | os.PathLike[str]) -> list[LabelSet]:
         thing = things.setdefault(place, {}).setdefault(row.get("object") or "0", {})
         if name in thing:
             raise DataError(f"{path}, line {line}: {name!r} of {place[1]} is there twice; number objects in `object`")
-        with reading(f"{path}, line {line}"):
+        with shared.reading(f"{path}, line {line}"):
             _check(row)
         thing[name] = row
     images: dict[str, list[LabelledImage]] = {category: [] for category in names}
     for (category, image), row in photos.items():
-        with reading(f"{path}: {image}"):
-            objects = (_object(rows, tuple(names[category])) for rows in things.get((category, image), {}).values())
-            images[category].append(LabelledImage(plain_path(image), *_size(row), tuple(objects)))
+        with shared.reading(f"{path}: {image}"):
+            order = {name: index for index, name in enumerate(names[category])}
+            objects = (_object(rows, order) for rows in things.get((category, image), {}).values())
+            sides = [int(row[side]) for side in ("width", "height") if row.get(side)]
+            width, height = sides if len(sides) == 2 else (None, None)
+            images[category].append(LabelledImage(shared.plain_path(image), width, height, tuple(objects)))
     if not images:
         raise DataError(f"{path} has no rows")
-    with reading(path):
+    with shared.reading(path):
         return [
             LabelSet(tuple(names[category]), None, category, members, Path(path).parent)
             for category, members in images.items()
         ]
 
 
-def _rows(path: str | os.PathLike[str]) -> list[tuple[int, Row]]:
-    rows: list[tuple[int, Row]] = []
-    with opened_csv(path) as file:
+def _rows(path: str | os.PathLike[str]) -> Iterator[tuple[int, Row]]:
+    with shared.opened_csv(path) as file:
         table = csv.DictReader(file, strict=True)
         missing = [name for name in NEEDED if name not in (table.fieldnames or ())]
         if missing:
@@ -110,8 +103,7 @@ def _rows(path: str | os.PathLike[str]) -> list[tuple[int, Row]]:
         for row in table:
             if None in row or None in row.values():
                 raise DataError(f"{path}, line {table.line_num}: the number of cells differs from the heading")
-            rows.append((table.line_num, row))
-    return rows
+            yield table.line_num, row
 
 
 def _check(row: Row) -> None:
@@ -122,28 +114,13 @@ def _check(row: Row) -> None:
         raise ValueError(f"visible is {row['visible']!r}; it can be 0, 1 or 2")
 
 
-def _object(rows: dict[str, Row], names: tuple[str, ...]) -> LabelledObject:
-    points = np.zeros((len(names), 2))
-    codes = np.zeros(len(names), dtype=int)
-    scores = np.full(len(names), np.nan)
-    for index, name in enumerate(names):
-        row = rows.get(name)
-        if row and row["x"] and row["y"]:
-            points[index] = float(row["x"]), float(row["y"])
-            codes[index] = int(row.get("visible") or 2)
-            scores[index] = float(row.get("score") or "nan")
-    whole = next(iter(rows.values()))
-    box = [whole.get(column) for column in BOX]
-    return LabelledObject(
-        points,
-        visible=codes > 0,
-        occluded=codes == 1,
-        scores=None if np.isnan(scores[codes > 0]).any() or not codes.any() else scores,
-        box=[float(side) for side in box if side] if all(box) else None,
-        score=float(whole["object_score"]) if whole.get("object_score") else None,
+def _object(rows: dict[str, Row], order: dict[str, int]) -> LabelledObject:
+    marks = (
+        (name, (float(row["x"]), float(row["y"])), float(row.get("score") or "nan"), row.get("visible") == "1")
+        for name, row in rows.items()
+        if row["x"] and row["y"] and row.get("visible") != "0"
     )
-
-
-def _size(row: Row) -> tuple[int | None, int | None]:
-    width, height = row.get("width"), row.get("height")
-    return (int(width), int(height)) if width and height else (None, None)
+    whole = next(iter(rows.values()))
+    box = [float(whole[column]) for column in BOX if whole.get(column)]
+    score = float(whole["object_score"]) if whole.get("object_score") else None
+    return shared.from_marks(marks, order, "", box=box if len(box) == 4 else None, score=score)

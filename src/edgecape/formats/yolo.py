@@ -18,26 +18,14 @@ from typing import Any
 import numpy as np
 
 from edgecape.errors import AnnotationError, DataError
-from edgecape.formats.labels import (
-    LabelledImage,
-    LabelledObject,
-    LabelSet,
-    box_or_none,
-    cut,
-    default_names,
-    label_files,
-    reading,
-    unique_names,
-)
+from edgecape.formats import shared
+from edgecape.formats.labels import LabelledImage, LabelledObject, LabelSet, cut, default_names, unique_names
 from edgecape.io.files import atomic_write, read_yaml
 from edgecape.io.images import SUFFIXES, image_size
 
 DIGITS = 8  # decimals: an error of at most 0.0005 px in a photo of 100 000 px
 
 Content = dict[str, Any]
-
-
-# --- writing -------------------------------------------------------------------------------------------------
 
 
 def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet]) -> None:
@@ -58,7 +46,7 @@ def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet]) -> None:
         for image in labels.images:
             members = lines.setdefault(image.file, [])
             members += [_line(class_index, thing, *image.size("YOLO")) for thing in image.objects]
-    targets = label_files((image for labels in label_sets for image in labels.images), ".txt")
+    targets = shared.label_files((image for labels in label_sets for image in labels.images), ".txt")
     edges = [[list(edge) for edge in labels.skeleton or ()] for labels in label_sets]
     content: Content = {
         "train": "images",
@@ -88,9 +76,6 @@ def _line(class_index: int, thing: LabelledObject, width: int, height: int) -> s
     return " ".join([str(class_index), *(f"{side:.{DIGITS}f}" for side in box), *points]) + "\n"
 
 
-# --- reading -------------------------------------------------------------------------------------------------
-
-
 def read(path: str | os.PathLike[str]) -> list[LabelSet]:
     """data.yaml or its folder → a label set for each class, of all splits.
 
@@ -100,11 +85,13 @@ def read(path: str | os.PathLike[str]) -> list[LabelSet]:
     if config is None:
         raise DataError(f"{path} has no data.yaml with kpt_shape; is it a YOLO-pose data set?")
     content = read_yaml(config)
-    with reading(config):
+    with shared.reading(config):
         K, dims = (int(value) for value in content["kpt_shape"])
         if K < 1 or dims not in (2, 3):
             raise ValueError(f"kpt_shape is {content['kpt_shape']}; expected [keypoints, 2 or 3]")
-        classes = _by_class(content["names"])
+        names = content["names"]
+        listed = names.items() if isinstance(names, dict) else enumerate(names)
+        classes = {int(index): str(name) for index, name in listed}
         base = config.parent / (content.get("path") or "")
         base = base if base.is_dir() else config.parent
         photos = _photos(content, base)
@@ -122,15 +109,11 @@ def read(path: str | os.PathLike[str]) -> list[LabelSet]:
         name = photo.relative_to(root).as_posix() if root in photo.parents else photo.as_posix()
         for index, members in objects.items():
             of_class[index].append(LabelledImage(name, width, height, tuple(members)))
-    with reading(config):
-        names, edges = content.get("kpt_names") or {}, content.get("skeleton") or []
+    with shared.reading(config):
         return [
             LabelSet(
-                unique_names(_of_class(names, index) or default_names(K)),
-                _of_class(edges, index),
-                category,
-                of_class[index],
-                root,
+                unique_names(_of_class(content.get("kpt_names"), index) or default_names(K)),
+                *(_of_class(content.get("skeleton"), index), category, of_class[index], root),
             )
             for index, category in classes.items()
         ]
@@ -138,19 +121,9 @@ def read(path: str | os.PathLike[str]) -> list[LabelSet]:
 
 def find_config(path: Path) -> Path | None:
     """The file itself, or the one in the folder that tells a keypoint shape."""
-    if path.is_dir():
-        files = sorted(file for file in path.iterdir() if file.suffix in (".yaml", ".yml"))
-        return next((file for file in files if _has_keypoints(file)), None)
-    return path if _has_keypoints(path) else None
-
-
-def _has_keypoints(path: Path) -> bool:
-    content = read_yaml(path)
-    return isinstance(content, dict) and "kpt_shape" in content
-
-
-def _by_class(names: Any) -> dict[int, str]:
-    return {int(index): str(name) for index, name in (names.items() if isinstance(names, dict) else enumerate(names))}
+    files = sorted(file for file in path.iterdir() if file.suffix in (".yaml", ".yml")) if path.is_dir() else [path]
+    contents = ((file, read_yaml(file)) for file in files)
+    return next((file for file, content in contents if isinstance(content, dict) and "kpt_shape" in content), None)
 
 
 def _of_class(values: Any, index: int) -> list[Any] | None:
@@ -175,11 +148,8 @@ def _photos(content: Content, base: Path) -> list[Path]:
 
 def _label_file(photo: Path) -> Path:
     """labels/ in the place of the last images/."""
-    parts = list(photo.parts)
-    if "images" in parts[:-1]:
-        last = max(index for index, part in enumerate(parts[:-1]) if part == "images")
-        parts[last] = "labels"
-    return Path(*parts).with_suffix(".txt")
+    before, images, after = photo.as_posix().rpartition("/images/")
+    return (Path(f"{before}/labels/{after}") if images else photo).with_suffix(".txt")
 
 
 def _objects(
@@ -190,12 +160,12 @@ def _objects(
         return []
     K, dims = shape
     objects = []
-    with reading(path):
+    with shared.reading(path):
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
-        with reading(f"{path}, line {number}"):
+        with shared.reading(f"{path}, line {number}"):
             values = np.array([float(word) for word in line.split()])
             if len(values) != 5 + K * dims:
                 raise ValueError(f"it has {len(values)} numbers, but kpt_shape {list(shape)} asks for {5 + K * dims}")
@@ -204,7 +174,7 @@ def _objects(
             x, y, w, h = values[1:5] * (width, height, width, height)
             points = values[5:].reshape(K, dims)
             codes = points[:, 2] if dims == 3 else np.where((points > 0).any(axis=1) & (points >= 0).all(axis=1), 2, 0)
-            box = cut(box_or_none((x - w / 2, y - h / 2, w, h)), width, height)
+            box = cut(shared.box_or_none((x - w / 2, y - h / 2, w, h)), width, height)
             thing = LabelledObject(points[:, :2] * (width, height), codes > 0, codes == 1, box=box)
             objects.append((int(values[0]), thing))
     return objects

@@ -6,12 +6,11 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
@@ -21,7 +20,8 @@ from edgecape.studio import predicting, routes
 from edgecape.studio.context import Studio
 from edgecape.studio.engine import Engine
 from edgecape.studio.limits import RefusedError
-from edgecape.studio.project import ProjectStore, sentence
+from edgecape.studio.models import sentence
+from edgecape.studio.project import ProjectStore
 from edgecape.studio.prompts import PromptCache
 from edgecape.studio.security import Access, Guard, problem
 
@@ -53,11 +53,8 @@ def create_app(store: ProjectStore, engine: Engine, access: Access | None = None
     app.state.studio = Studio(store, engine, PromptCache(store.limits.prompts))
     app.include_router(routes.router)
     app.include_router(predicting.router)
-    app.add_exception_handler(EdgeCapeError, _on_edgecape_error)
-    app.add_exception_handler(RequestValidationError, _on_validation_error)
-    app.add_exception_handler(HTTPException, _on_http_error)
-    app.add_exception_handler(OSError, _on_disk_error)
-    app.add_exception_handler(Exception, _on_any_error)
+    for kind in (EdgeCapeError, RequestValidationError, HTTPException, OSError, Exception):
+        app.add_exception_handler(kind, _on_error)
     app.add_middleware(Guard, access=access or Access(), limits=store.limits)
 
     @app.get("/docs", include_in_schema=False)
@@ -65,10 +62,6 @@ def create_app(store: ProjectStore, engine: Engine, access: Access | None = None
         from edgecape.studio.reference import render
 
         return HTMLResponse(render(app.openapi()))
-
-    @app.get("/docs.css", include_in_schema=False)
-    def docs_style() -> Response:
-        return FileResponse(HERE / "reference.css")
 
     files = StaticFiles(directory=HERE / "page", html=True)
 
@@ -82,24 +75,19 @@ def create_app(store: ProjectStore, engine: Engine, access: Access | None = None
     return app
 
 
-def _on_edgecape_error(request: Request, error: Any) -> Response:
-    if not isinstance(error, RefusedError):
-        return problem(422, str(error))
-    return problem(error.status, str(error), {"Retry-After": str(error.retry_after)} if error.retry_after else None)
-
-
-def _on_validation_error(request: Request, error: Any) -> Response:
-    return problem(422, sentence([{**one, "loc": one["loc"][1:] or one["loc"]} for one in error.errors()]))
-
-
-def _on_http_error(request: Request, error: Any) -> Response:
-    return problem(error.status_code, f"{error.detail} ({request.method} {request.url.path})", error.headers)
-
-
-def _on_disk_error(request: Request, error: Any) -> Response:
-    log.error("%s %s: %s", request.method, request.url.path, error)
-    return problem(507, f"the project folder cannot be used: {error.strerror or error}; is the disk full?")
-
-
-def _on_any_error(request: Request, error: Any) -> Response:
+def _on_error(request: Request, error: Exception) -> Response:
+    match error:
+        case RefusedError(retry_after=int(seconds)):
+            return problem(error.status, str(error), {"Retry-After": str(seconds)})
+        case RefusedError():
+            return problem(error.status, str(error))
+        case EdgeCapeError():
+            return problem(422, str(error))
+        case RequestValidationError():
+            return problem(422, sentence([{**one, "loc": one["loc"][1:] or one["loc"]} for one in error.errors()]))
+        case HTTPException():
+            return problem(error.status_code, f"{error.detail} ({request.method} {request.url.path})", error.headers)
+        case OSError():
+            log.error("%s %s: %s", request.method, request.url.path, error)
+            return problem(507, f"the project folder cannot be used: {error.strerror or error}; is the disk full?")
     return problem(500, "something went wrong in the studio; the terminal says what")

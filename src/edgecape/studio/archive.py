@@ -11,19 +11,9 @@ from typing import IO
 
 from edgecape.errors import DataError
 from edgecape.studio.limits import MIB, Limits
-from edgecape.studio.models import Project, id_of
+from edgecape.studio.models import Project, Stored, StoredPhoto, id_of
 from edgecape.studio.pictures import examine
-from edgecape.studio.project import (
-    FILE,
-    PHOTOS,
-    PROMPTS,
-    ProjectStore,
-    Stored,
-    StoredPhoto,
-    as_document,
-    as_label,
-    read_document,
-)
+from edgecape.studio.project import FILE, PHOTOS, PROMPTS, ProjectStore, as_label
 from edgecape.studio.prompts import load
 
 MEMBER = re.compile(rf"^(?:{PHOTOS}/([0-9a-f]{{16}})\.[a-z0-9]{{2,4}}|{PROMPTS}/([0-9a-f]{{16}})\.prompt)$")
@@ -36,11 +26,9 @@ def write_archive(store: ProjectStore, target: Path) -> Path:
     """With the photos that are used; others are left behind."""
     project = store.read()
     photos = {id_: store.photo(id_) for id_ in project.used()}
-    files = [store.path(id_) for id_ in photos]
-    if project.prompt is not None:
-        files.append(store.prompt_path(project.prompt))
+    files = [*map(store.path, photos), *([store.prompt_path(project.prompt)] if project.prompt else [])]
     with zipfile.ZipFile(target, "w") as archive:  # photos are compressed already
-        archive.writestr(FILE, Stored(**dict(as_document(project)), photos=photos).model_dump_json(by_alias=True))
+        archive.writestr(FILE, Stored(**project.fields(), photos=photos).model_dump_json(by_alias=True))
         for path in files:
             archive.write(path, f"{path.parent.name}/{path.name}")
     return target
@@ -53,12 +41,12 @@ def open_archive(store: ProjectStore, file: IO[bytes]) -> Project:
             with zipfile.ZipFile(file) as archive:
                 ids = _check(archive.infolist(), store.limits)
                 content = json.loads(_unpack(archive, FILE, store.limits.json_bytes))
-                stored: Stored = read_document(Stored, content, FILE)
+                stored = Stored.of(content, FILE)
                 photos = _photos(archive, ids, stored, folder, store.limits)
                 prompt = _prompt(archive, stored.prompt, folder, store.limits)
         except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, RuntimeError, OSError, ValueError) as error:
             raise DataError(f"this is not a project archive: {error}; {ADVICE}") from None
-        return store.replace(as_document(stored), photos, prompt)
+        return store.replace(stored, photos, prompt)
 
 
 def _check(entries: list[zipfile.ZipInfo], limits: Limits) -> dict[str, str]:
@@ -84,12 +72,10 @@ def _photos(archive: zipfile.ZipFile, names: dict[str, str], stored: Stored, fol
     for id_, name in names.items():
         if id_ not in stored.photos:
             raise DataError(f"the archive holds photo {id_}, which its {FILE} does not list; {ADVICE}")
-        label = as_label(stored.photos[id_].name)
         data = _unpack(archive, name, limits.upload_bytes)
-        facts = examine(data, label, limits)
-        if facts.id != id_:
-            raise DataError(f"photo '{label}' in the archive is damaged: its bytes are not those of {id_}")
-        photo = StoredPhoto(id=id_, name=label, width=facts.width, height=facts.height, suffix=facts.suffix)
+        photo = examine(data, as_label(stored.photos[id_].name), limits)
+        if photo.id != id_:
+            raise DataError(f"photo '{photo.name}' in the archive is damaged: its bytes are not those of {id_}")
         photos[id_] = (photo, folder / name.rpartition("/")[2])
         photos[id_][1].write_bytes(data)
     return photos

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -52,7 +52,10 @@ Answers = dict[int | str, dict[str, Any]]
 
 PROBLEM = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
 PROBLEMS: Answers = {"4XX": {"model": models.Problem, "description": "what was wrong"}}
-BINARY: Answers = {200: {"content": {"application/octet-stream": {}}, "description": "a file"}}
+BINARY: Any = {
+    "response_class": Response,
+    "responses": {200: {"content": {"application/octet-stream": {}}, "description": "a file"}},
+}
 
 
 def content_of(file: UploadFile, limits: Limits) -> bytes:
@@ -66,26 +69,26 @@ def contents_of(files: Iterable[UploadFile], limits: Limits) -> Iterator[tuple[s
         yield file.filename, content_of(file, limits)
 
 
-class Download(FileResponse):
-    """A file made for this answer, which is removed with its folder however the answer ends."""
+class Ending(Response):
+    """Calls `end` however the answer ends, also when the client is gone."""
 
-    def __init__(self, path: Path, name: str, folder: Path):
-        super().__init__(path, media_type="application/octet-stream", filename=as_label(name))
-        self._folder = folder
+    end: Callable[[], None]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self.end()
+
+
+class Download(Ending, FileResponse):
+    """A file made for this answer."""
 
 
 def download(store: ProjectStore, make: Callable[[Path], Path], name: str) -> Response:
     """What `make` puts into the folder it is given; its suffix is added to the name."""
-    folder = store.scratch()
-    try:
-        path = make(folder)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    return Download(path, name + path.suffix, folder)
+    with ExitStack() as stack:
+        path = make(stack.enter_context(store.scratching()))
+        answer = Download(path, media_type="application/octet-stream", filename=as_label(name + path.suffix))
+        answer.end = stack.pop_all().close  # the folder is needed until then
+    return answer

@@ -38,13 +38,13 @@ Work = Look | list[Support]
 Outcome = Pose | Prompt | EdgeCapeError
 
 
+@dataclass(frozen=True, eq=False)
 class Ticket:
     """A request in the line. Its outcomes are delivered in order, from the worker's thread."""
 
-    def __init__(self, prompt: Prompt | None, work: Sequence[Work], deliver: Callable[[Outcome], None]):
-        self.prompt = prompt  # None: the work is to make one
-        self.waiting = deque(work)
-        self.deliver = deliver
+    prompt: Prompt | None  # None: the work is to make one
+    waiting: deque[Work]
+    deliver: Callable[[Outcome], None]
 
 
 class Engine:
@@ -52,7 +52,7 @@ class Engine:
         self._load, self._queue, self._batch = load, queue, batch
         self._line: list[Ticket] = []
         self._served: list[Ticket] = []  # of the batch at hand, with more to do
-        self._running = 0
+        self.running = 0
         self._stopped = False
         self._change = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -80,17 +80,13 @@ class Engine:
         with self._change:
             return sum(len(ticket.waiting) for ticket in (*self._line, *self._served))
 
-    @property
-    def running(self) -> int:
-        return self._running
-
     def predict(self, prompt: Prompt, looks: Sequence[Look], deliver: Callable[[Outcome], None]) -> Ticket:
         """Line up; each photo delivers a Pose or an error."""
-        return self._submit(Ticket(prompt, looks, deliver))
+        return self._submit(Ticket(prompt, deque(looks), deliver))
 
     def encode(self, supports: list[Support], deliver: Callable[[Outcome], None]) -> Ticket:
         """Line up; delivers a Prompt or an error."""
-        return self._submit(Ticket(None, [supports], deliver))
+        return self._submit(Ticket(None, deque([supports]), deliver))
 
     def _submit(self, ticket: Ticket) -> Ticket:
         wanted = len(ticket.waiting)
@@ -100,11 +96,8 @@ class Engine:
             if self.error is not None or self._stopped:
                 raise RefusedError(503, f"there is no model: {self.error or STOPPED}")
             if self.waiting + wanted > self._queue:
-                raise RefusedError(
-                    429,
-                    f"{self.waiting} photos wait already and {self._queue} may; try again in a moment",
-                    retry_after=2,
-                )
+                told = f"{self.waiting} photos wait already and {self._queue} may; try again in a moment"
+                raise RefusedError(429, told, retry_after=2)
             self._line.append(ticket)
             self._change.notify()
         return ticket
@@ -136,7 +129,7 @@ class Engine:
         """Waits for work; empty when stopped."""
         with self._change:
             self._line += [ticket for ticket in self._served if ticket.waiting]
-            self._served, self._running = [], 0
+            self._served, self.running = [], 0
             self._change.wait_for(lambda: self._line or self._stopped)
             if self._stopped:
                 return []
@@ -152,7 +145,7 @@ class Engine:
             served = {ticket for ticket, _ in batch}
             self._line = [ticket for ticket in self._line if ticket not in served]
             self._served = [ticket for ticket in turns if ticket in served]
-            self._running = len(batch)
+            self.running = len(batch)
             return batch
 
     def _outcomes(self, prompt: Prompt | None, works: Sequence[Any]) -> list[Any]:

@@ -58,23 +58,16 @@ def labelled(project: Project) -> list[Shot | Query]:
     """Shots and found poses; a photo that became a shot counts as that, not as the prediction it came from."""
     shots = [shot for shot in project.shots if any(shot.points)]
     taken = [(shot.photo, shot.box) for shot in shots]
-    found = [
-        query
-        for query in project.queries
-        if query.pose
-        and any(query.pose.keypoints)
-        and query.state in ("predicted", "accepted")
-        and (query.photo, query.box) not in taken
-    ]
-    return [*shots, *found]
+    done = [query for query in project.queries if query.state in ("predicted", "accepted")]
+    found = [query for query in done if query.pose and any(query.pose.keypoints)]
+    return [*shots, *(query for query in found if (query.photo, query.box) not in taken)]
 
 
 def label_set(project: Project, root: Path) -> LabelSet:
     names = file_names(project.photos.values())
     objects: dict[str, list[LabelledObject]] = {}
     for item in labelled(project):
-        thing = _marked(item) if isinstance(item, Shot) else _found(item)
-        objects.setdefault(item.photo, []).append(thing)
+        objects.setdefault(item.photo, []).append(_marked(item) if isinstance(item, Shot) else _found(item))
     if not objects:
         raise AnnotationError("there is nothing to export yet; mark a photo or predict on one")
     images = [

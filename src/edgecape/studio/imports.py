@@ -15,8 +15,8 @@ from edgecape.formats.labels import default_names, unique_names
 from edgecape.formats.supports import is_small_json, read_supports
 from edgecape.io.files import read_json
 from edgecape.studio.limits import RefusedError
-from edgecape.studio.models import Failure, Imported, Marks, Photo, Point, Shot
-from edgecape.studio.project import ProjectStore, as_label, check_marks, sentence
+from edgecape.studio.models import Failure, Imported, Marks, Photo, Point, Shot, sentence
+from edgecape.studio.project import ProjectStore, as_label, check_marks
 from edgecape.types import Support
 
 M = TypeVar("M", bound=BaseModel)
@@ -50,13 +50,12 @@ def import_labels(
         reason = f": {failed[0].name}: {failed[0].error}" if failed else ""
         raise AnnotationError(f"'{label}' has no marked object on these photos{reason}")
     skeleton = [list(edge) for edge in labels.skeleton or ()]
-    check_marks(_checked(label, Marks, names=list(labels.names), skeleton=skeleton, shots=shots), store.limits)
+    marks = _checked(label, Marks, names=list(labels.names), skeleton=skeleton, shots=shots)
+    check_marks(marks, store.limits)
     used = {shot.photo for shot in shots}
     elsewhere = [image.file for image in labels.images if image.objects and _key(image.file) not in known]
     return Imported(
-        names=list(labels.names),
-        skeleton=skeleton,
-        shots=shots,
+        **marks.model_dump(include={"names", "skeleton", "shots"}),
         photos=[photo for photo in known.values() if photo.id in used],
         failed=failed,
         missing=list(dict.fromkeys(map(_base, elsewhere)))[:TOLD],

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from edgecape.errors import DataError
 from edgecape.studio.limits import Limits
 
 FAR = 1e6  # pixels: no photo is that large, and float32 still counts single ones
@@ -63,9 +65,6 @@ class Problem(Model):
     error: str = Field(description="one sentence: what was wrong, the value, what to do")
 
 
-# --- the project ---------------------------------------------------------------------------------------------
-
-
 class Point(Model):
     x: Coordinate
     y: Coordinate
@@ -74,12 +73,15 @@ class Point(Model):
     )
 
 
-class Shot(Model):
+class Wanted(Model):
+    photo: PhotoId
+    box: Box | None = Field(default=None, description="the object; the whole photo if null")
+
+
+class Shot(Wanted):
     """A marked photo."""
 
-    photo: PhotoId
     points: list[Point | None] = Field(description="one per keypoint; null where it is not placed on this photo")
-    box: Box | None = Field(default=None, description="the object; the whole photo if null")
 
 
 class Found(Model):
@@ -91,11 +93,9 @@ class Corrected(Found):
     moved: list[bool] = Field(description="by a person; one per keypoint")
 
 
-class Query(Model):
+class Query(Wanted):
     """A photo to find the keypoints on."""
 
-    photo: PhotoId
-    box: Box | None = Field(default=None, description="the object; the whole photo if null")
     pose: Corrected | None = None
     state: Literal["waiting", "predicted", "accepted", "failed"] = "waiting"
     error: Annotated[str, Field(max_length=2000)] | None = None
@@ -134,16 +134,43 @@ class Document(Marks):
         """Ids of its photos, each once."""
         return list(dict.fromkeys([shot.photo for shot in self.shots] + [query.photo for query in self.queries]))
 
+    def fields(self) -> dict[str, Any]:
+        """Without what Project and Stored add."""
+        return {name: getattr(self, name) for name in Document.model_fields}
+
 
 class Project(Document):
     photos: dict[str, Photo] = Field(default={}, description="by id; told by the service and passed over when saving")
 
 
+class StoredPhoto(Photo):
+    suffix: str = Field(pattern=r"^\.[a-z0-9]{2,4}$")
+
+
+class Stored(Document):
+    """What project.json holds."""
+
+    format: str = "edgecape project 1"
+    photos: dict[str, StoredPhoto] = Field(default={})
+
+    @classmethod
+    def of(cls, content: Any, where: str) -> Stored:
+        try:
+            return cls.model_validate(content)
+        except ValidationError as error:
+            raise DataError(f"{where} is not a project of this studio: {sentence(error.errors())}") from None
+
+
+def sentence(errors: Sequence[Any]) -> str:
+    """Of what pydantic found, the first: where, and what."""
+    first = errors[0]
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return f"{place}: {first['msg']}{more}".removeprefix(": ")
+
+
 class Revision(Model):
     revision: int
-
-
-# --- photos --------------------------------------------------------------------------------------------------
 
 
 class Failure(Model):
@@ -169,9 +196,6 @@ class Imported(Model):
     missing: list[str] = Field(description="names of labelled photos that were neither sent nor are in the project")
 
 
-# --- examples, prompts, predictions --------------------------------------------------------------------------
-
-
 class About(Model):
     name: str
     about: str
@@ -195,11 +219,6 @@ class PromptFacts(Model):
     shots: int
 
 
-class Wanted(Model):
-    photo: PhotoId
-    box: Box | None = Field(default=None, description="the object; the whole photo if null")
-
-
 class PredictionRequest(Model):
     prompt: PromptId
     photos: list[Wanted] = Field(min_length=1)
@@ -212,9 +231,6 @@ class Prediction(Model):
     index: int = Field(description="in the request's photos")
     pose: Found | None = None
     error: str | None = None
-
-
-# --- exports and status --------------------------------------------------------------------------------------
 
 
 class Format(About):

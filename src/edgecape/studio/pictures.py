@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 from pathlib import Path
 
 from PIL import Image
@@ -11,32 +10,17 @@ from PIL import Image
 from edgecape.errors import ImageError
 from edgecape.io.images import ORIENTATION, RGB, load_image
 from edgecape.studio.limits import Limits, RefusedError
-from edgecape.studio.models import id_of
+from edgecape.studio.models import StoredPhoto, id_of
 
-SUFFIXES = {  # by Pillow's name of the format; others (PostScript, fonts, video …) are not even tried
-    "JPEG": ".jpg",
-    "PNG": ".png",
-    "WEBP": ".webp",
-    "BMP": ".bmp",
-    "GIF": ".gif",
-    "TIFF": ".tif",
-    "PPM": ".ppm",
-    "JPEG2000": ".jp2",
-}
+# by Pillow's name of the format; others (PostScript, fonts, video …) are not even tried
+SUFFIXES = {"TIFF": ".tif", "JPEG": ".jpg", "JPEG2000": ".jp2"}
+SUFFIXES |= {name: f".{name.lower()}" for name in ("PNG", "WEBP", "BMP", "GIF", "PPM")}
 AS_IT_IS = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}  # browsers show these
 THUMBNAIL = 320  # pixels of the longer side
 LONGEST_JPEG = 65_500
 
 
-@dataclass(frozen=True)
-class Facts:
-    id: str
-    width: int  # upright
-    height: int
-    suffix: str
-
-
-def examine(data: bytes, label: str, limits: Limits) -> Facts:
+def examine(data: bytes, label: str, limits: Limits) -> StoredPhoto:
     """That it is a photo which can be decoded: size from the header first, pixels only then."""
     if not data:
         raise RefusedError(415, f"'{label}' is empty; choose a photo")
@@ -45,11 +29,8 @@ def examine(data: bytes, label: str, limits: Limits) -> Facts:
     try:
         with Image.open(io.BytesIO(data), formats=list(SUFFIXES)) as picture:
             if picture.width * picture.height > limits.pixels:
-                raise RefusedError(
-                    413,
-                    f"'{label}' has {picture.width} × {picture.height} pixels; "
-                    f"a photo may have {limits.pixels:,} in all, make it smaller",
-                )
+                size = f"{picture.width} × {picture.height} pixels; a photo may have {limits.pixels:,} in all"
+                raise RefusedError(413, f"'{label}' has {size}, make it smaller")
             suffix = SUFFIXES.get(picture.format or "", ".jpg")  # MPO is what some phones put into .jpg
             height, width = load_image(picture, f"'{label}'").shape[:2]
     except RefusedError:
@@ -63,7 +44,7 @@ def examine(data: bytes, label: str, limits: Limits) -> Facts:
         raise RefusedError(415, f"{error}; choose another file") from error
     except Exception as error:  # Pillow's decoders raise whatever they like on damaged files
         raise RefusedError(415, f"'{label}' cannot be read: {error}; choose another file") from error
-    return Facts(id_of(data), width, height, suffix)
+    return StoredPhoto(id=id_of(data), name=label, width=width, height=height, suffix=suffix)
 
 
 def browser_type(path: Path) -> str | None:

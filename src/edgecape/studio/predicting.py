@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,12 +13,11 @@ from fastapi import APIRouter
 from fastapi import Path as InPath
 from pydantic import ValidationError
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
 
 from edgecape.errors import AnnotationError, EdgeCapeError
 from edgecape.studio import models, prompts
-from edgecape.studio.context import BINARY, PROBLEM, PROBLEMS, Answers, OneFile, Shared, content_of, download
-from edgecape.studio.engine import Engine, Look, Outcome, Ticket
+from edgecape.studio.context import BINARY, PROBLEM, PROBLEMS, Answers, Ending, OneFile, Shared, content_of, download
+from edgecape.studio.engine import Look, Outcome
 from edgecape.studio.limits import RefusedError
 from edgecape.studio.project import as_label, check_marks
 from edgecape.types import Pose, Prompt, as_box
@@ -28,34 +28,21 @@ router = APIRouter(prefix="/api", tags=["predict"], responses=PROBLEMS | NO_MODE
 PromptInPath = Annotated[models.PromptId, InPath()]
 
 
-class Arrivals:
+class Arrivals(asyncio.Queue[Outcome]):
     """Outcomes on their way from the worker's thread to the request that waits for them."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._queue: asyncio.Queue[Outcome] = asyncio.Queue()
+        super().__init__()
+        self.loop = asyncio.get_running_loop()
 
-    def put(self, outcome: Outcome) -> None:
-        self._loop.call_soon_threadsafe(self._queue.put_nowait, outcome)
-
-    async def next(self) -> Outcome:
-        return await self._queue.get()
+    def deliver(self, outcome: Outcome) -> None:
+        self.loop.call_soon_threadsafe(self.put_nowait, outcome)
 
 
-class Lines(StreamingResponse):
-    """One JSON object per line; its place in the line is freed however it ends, also when the client is gone."""
+class Lines(Ending, StreamingResponse):
+    """One JSON object per line."""
 
     media_type = "application/x-ndjson"
-
-    def __init__(self, lines: AsyncIterator[str], engine: Engine, ticket: Ticket):
-        super().__init__(lines)
-        self._engine, self._ticket = engine, ticket
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._engine.cancel(self._ticket)
 
 
 @router.post("/prompts", summary="Create a prompt from marked photos")
@@ -69,8 +56,8 @@ async def post_prompt(marks: models.Marks, studio: Shared) -> models.PromptFacts
     prompt = studio.prompts.find(id_)
     if prompt is None:
         arrivals = Arrivals()
-        studio.engine.encode(prompts.as_supports(marks, studio.store.path), arrivals.put)
-        outcome = await arrivals.next()
+        studio.engine.encode(prompts.as_supports(marks, studio.store.path), arrivals.deliver)
+        outcome = await arrivals.get()
         if isinstance(outcome, EdgeCapeError):
             raise outcome
         assert isinstance(outcome, Prompt)
@@ -107,7 +94,7 @@ def get_prompt(id: PromptInPath, studio: Shared) -> models.PromptFacts:
     return prompts.facts(id, studio.prompt(id))
 
 
-@router.get("/prompts/{id}/file", summary="Save a prompt", response_class=Response, responses=BINARY)
+@router.get("/prompts/{id}/file", summary="Save a prompt", **BINARY)
 def get_prompt_file(id: PromptInPath, studio: Shared) -> Response:
     """For `edgecape predict --support FILE.prompt`, `Prompt.load`, or to be opened here again."""
     prompt = studio.prompt(id)
@@ -135,22 +122,22 @@ async def post_predictions(wanted: models.PredictionRequest, studio: Shared) -> 
         raise AnnotationError(f"{len(wanted.photos)} photos are too many for one request; give at most {most}")
     prompt = studio.prompt(wanted.prompt)
     names = [studio.store.photo(item.photo).name for item in wanted.photos]
-    looks = [
-        Look(studio.store.path(item.photo), None if item.box is None else as_box(item.box)) for item in wanted.photos
-    ]
+    looks = [Look(studio.store.path(item.photo), as_box(item.box) if item.box else None) for item in wanted.photos]
     arrivals = Arrivals()
-    ticket = studio.engine.predict(prompt, looks, arrivals.put)
+    ticket = studio.engine.predict(prompt, looks, arrivals.deliver)
 
     async def lines() -> AsyncIterator[str]:
         for index, (item, look, name) in enumerate(zip(wanted.photos, looks, names, strict=True)):
             found = models.Prediction(photo=item.photo, index=index)
             try:
-                found.pose = _pose(await arrivals.next())
+                found.pose = _pose(await arrivals.get())
             except EdgeCapeError as error:
                 found.error = str(error).replace(str(look.image), f"'{name}'")
             yield found.model_dump_json(exclude_none=True) + "\n"
 
-    return Lines(lines(), studio.engine, ticket)
+    answer = Lines(lines())
+    answer.end = partial(studio.engine.cancel, ticket)  # its place in the line is freed
+    return answer
 
 
 def _pose(outcome: Outcome) -> models.Found:

@@ -10,34 +10,21 @@ import shutil
 import threading
 import unicodedata
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-
-from pydantic import Field, ValidationError
 
 from edgecape.errors import AnnotationError, DataError, EdgeCapeError, ImageError
 from edgecape.io.files import atomic_write, read_json, write_json
 from edgecape.studio import pictures
 from edgecape.studio.limits import Limits, RefusedError
-from edgecape.studio.models import Document, Failure, Marks, Photo, Project, Uploaded, id_of
+from edgecape.studio.models import Document, Failure, Marks, Photo, Project, Stored, StoredPhoto, Uploaded, id_of
 from edgecape.types import as_edges
 
 FILE, PHOTOS, PROMPTS, WORK = "project.json", "photos", "prompts", ".work"
 OURS = re.compile(r"^[0-9a-f]{16}\.[a-z0-9]{2,6}$")
 LONGEST_LABEL = 200
-
-
-class StoredPhoto(Photo):
-    suffix: str = Field(pattern=r"^\.[a-z0-9]{2,4}$")
-
-
-class Stored(Document):
-    """What project.json holds."""
-
-    format: str = "edgecape project 1"
-    photos: dict[str, StoredPhoto] = Field(default={})
 
 
 class ProjectStore:
@@ -56,19 +43,15 @@ class ProjectStore:
 
     def read(self) -> Project:
         with self._lock:
-            stored = self._project
-            photos = {id_: as_photo(photo) for id_, photo in stored.photos.items()}
-            return Project(**dict(as_document(stored)), photos=photos)
+            photos = {id_: as_photo(photo) for id_, photo in self._project.photos.items()}
+            return Project(**self._project.fields(), photos=photos)
 
     def save(self, document: Document) -> int:
         """The new revision; refused if the document is not based on the last one."""
         with self._lock:
             if document.revision != self._project.revision:
-                raise RefusedError(
-                    409,
-                    f"the project is at revision {self._project.revision}, not {document.revision}: "
-                    "another window changed it; load it again",
-                )
+                told = f"at revision {self._project.revision}, not {document.revision}: another window changed it"
+                raise RefusedError(409, f"the project is {told}; load it again")
             check_document(document, self._project.photos, self.limits)
             if document.prompt is not None and not self.prompt_path(document.prompt).is_file():
                 raise AnnotationError(f"there is no prompt '{document.prompt}' in the project; open its file first")
@@ -106,12 +89,13 @@ class ProjectStore:
             for name, data in files:
                 label = as_label(name)
                 try:
-                    photo = self._examine(label, data)
+                    with self._decoding:
+                        photo = pictures.examine(data, label, self.limits)
                     known = self._project.photos | added
-                    if photo.id not in known and len(known) >= self.limits.photos:
-                        told = f"a project may have {self.limits.photos} photos; remove some"
-                        raise RefusedError(422, f"'{label}' is one too many: {told}")
                     if photo.id not in known:
+                        if len(known) >= self.limits.photos:
+                            told = f"a project may have {self.limits.photos} photos; remove some"
+                            raise RefusedError(422, f"'{label}' is one too many: {told}")
                         with atomic_write(self._photo_path(photo), "wb") as file:
                             file.write(data)
                     added[photo.id] = known.get(photo.id, photo)
@@ -123,19 +107,13 @@ class ProjectStore:
                     self._write(self._project.model_copy(update={"photos": self._project.photos | added}))
         return Uploaded(photos=[as_photo(photo) for photo in added.values()], failed=failed), statuses
 
-    def _examine(self, label: str, data: bytes) -> StoredPhoto:
-        with self._decoding:
-            facts = pictures.examine(data, label, self.limits)
-        return StoredPhoto(id=facts.id, name=label, width=facts.width, height=facts.height, suffix=facts.suffix)
-
     def delete_photo(self, id_: str) -> None:
         with self._adding, self._lock:
             photo = self.photo(id_)
-            project = self._project
-            if id_ in project.used():
+            if id_ in self._project.used():
                 raise RefusedError(409, f"photo '{photo.name}' is used in the project; remove it there first")
-            left = {key: value for key, value in project.photos.items() if key != id_}
-            self._write(project.model_copy(update={"photos": left}))
+            left = {key: value for key, value in self._project.photos.items() if key != id_}
+            self._write(self._project.model_copy(update={"photos": left}))
             self._photo_path(photo).unlink(missing_ok=True)
 
     def photo(self, id_: str) -> StoredPhoto:
@@ -180,10 +158,8 @@ class ProjectStore:
         with self._lock:
             with atomic_write(self.prompt_path(id_), "wb") as file:
                 file.write(content)
-            others = [
-                path for path in (self.folder / PROMPTS).iterdir() if path.stem not in (id_, self._project.prompt)
-            ]
-            others.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
+            newest_first = sorted(self.prompt_path(id_).parent.iterdir(), key=lambda path: -path.stat().st_mtime_ns)
+            others = [path for path in newest_first if path.stem not in (id_, self._project.prompt)]
             for path in others[self.limits.prompts - 1 :]:
                 path.unlink(missing_ok=True)
         return id_
@@ -210,15 +186,11 @@ class ProjectStore:
         with suppress(OSError):
             self.folder.rmdir()  # if it is still empty
 
-    def scratch(self) -> Path:
-        """A new folder inside the project, for the caller to remove."""
-        folder = self.work / uuid.uuid4().hex
-        folder.mkdir(parents=True)
-        return folder
-
     @contextmanager
     def scratching(self) -> Iterator[Path]:
-        folder = self.scratch()
+        """A new folder inside the project."""
+        folder = self.work / uuid.uuid4().hex
+        folder.mkdir(parents=True)
         try:
             yield folder
         finally:
@@ -230,7 +202,7 @@ class ProjectStore:
             if self.folder.exists() and (not self.folder.is_dir() or set(_names(self.folder)) - {WORK}):
                 raise DataError(f"{self.folder} holds other things; give a new or empty folder for the project")
             return Stored()
-        project = read_document(Stored, read_json(path), str(path))
+        project = Stored.of(read_json(path), str(path))
         check_document(project, project.photos, self.limits)
         if project.prompt is not None and not self.prompt_path(project.prompt).is_file():
             raise DataError(f"prompt {self.prompt_path(project.prompt)} of {path} is missing; put it back")
@@ -242,7 +214,7 @@ class ProjectStore:
 
     def _replace(self, document: Document, photos: dict[str, StoredPhoto]) -> int:
         revision = self._project.revision + 1
-        self._write(Stored(**dict(as_document(document)) | {"revision": revision}, photos=photos))
+        self._write(Stored(**document.fields() | {"revision": revision}, photos=photos))
         return revision
 
     def _write(self, project: Stored) -> None:
@@ -266,7 +238,7 @@ class ProjectStore:
 
 
 def as_photo(photo: StoredPhoto) -> Photo:
-    return Photo(id=photo.id, name=photo.name, width=photo.width, height=photo.height)
+    return Photo(**photo.model_dump(exclude={"suffix"}))
 
 
 def as_label(name: str | None) -> str:
@@ -277,21 +249,6 @@ def as_label(name: str | None) -> str:
     if len(text) > LONGEST_LABEL:
         text = stem[: LONGEST_LABEL - 10] + dot + suffix[:9] if dot else text[:LONGEST_LABEL]
     return text or "photo"
-
-
-def read_document(kind: type[Any], content: Any, where: str) -> Any:
-    try:
-        return kind.model_validate(content)
-    except ValidationError as error:
-        raise DataError(f"{where} is not a project of this studio: {sentence(error.errors())}") from None
-
-
-def sentence(errors: Sequence[Any]) -> str:
-    """Of what pydantic found, the first: where, and what."""
-    first = errors[0]
-    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return f"{place}: {first['msg']}{more}".removeprefix(": ")
 
 
 def check_document(document: Document, photos: Any, limits: Limits) -> None:
@@ -322,11 +279,6 @@ def check_marks(marks: Marks, limits: Limits) -> None:
     for number, shot in enumerate(marks.shots):
         if len(shot.points) != K:
             raise AnnotationError(f"shot {number} has {len(shot.points)} points for {K} keypoints; give one each")
-
-
-def as_document(project: Document) -> Document:
-    """Without what Project and Stored add."""
-    return Document(**{name: getattr(project, name) for name in Document.model_fields})
 
 
 def _names(folder: Path) -> list[str]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from edgecape.errors import AnnotationError, EdgeCapeError
 from edgecape.formats.labels import default_names
-from edgecape.studio.models import Marks, PromptFacts, Shot, id_of
+from edgecape.studio.models import Marks, PromptFacts, id_of
 from edgecape.types import Prompt, Support
 
 
@@ -57,9 +57,10 @@ def as_supports(marks: Marks, path: Callable[[str], Path]) -> list[Support]:
     shown = placed & ~hidden
     visible = shown | (hidden & ~shown.any(axis=0))
     skeleton = {"mine": marks.skeleton, "full": None, "none": []}[marks.prior]
+    places = [[(point.x, point.y) if point else (0.0, 0.0) for point in shot.points] for shot in marks.shots]
     return [
-        Support(path(shot.photo), _places(shot), skeleton, seen, shot.box, marks.names)
-        for shot, seen in zip(marks.shots, visible, strict=True)
+        Support(path(shot.photo), points, skeleton, seen, shot.box, marks.names)
+        for shot, points, seen in zip(marks.shots, places, visible, strict=True)
     ]
 
 
@@ -69,10 +70,6 @@ def load(path: Path, label: str) -> Prompt:
         return Prompt.load(path)
     except EdgeCapeError as error:
         raise AnnotationError(str(error).replace(str(path), f"'{label}'")) from error
-
-
-def _places(shot: Shot) -> Sequence[tuple[float, float]]:
-    return [(point.x, point.y) if point is not None else (0.0, 0.0) for point in shot.points]
 
 
 def facts(id_: str, prompt: Prompt) -> PromptFacts:

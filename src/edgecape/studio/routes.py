@@ -10,8 +10,9 @@ from fastapi import APIRouter, File, Query, UploadFile
 from fastapi import Path as InPath
 from starlette.responses import FileResponse, JSONResponse, Response
 
-from edgecape import __version__, examples
+from edgecape import __version__
 from edgecape.errors import AnnotationError
+from edgecape.examples import all_examples
 from edgecape.studio import models
 from edgecape.studio.archive import open_archive, write_archive
 from edgecape.studio.context import BINARY, PROBLEMS, OneFile, Shared, content_of, contents_of, download
@@ -21,17 +22,14 @@ from edgecape.studio.limits import RefusedError
 from edgecape.studio.pictures import as_png
 
 router = APIRouter(prefix="/api", responses=PROBLEMS)
+_examples = cache(all_examples)
 PhotoInPath = Annotated[models.PhotoId, InPath()]
-
-
-# --- status --------------------------------------------------------------------------------------------------
 
 
 @router.get("/status", tags=["status"], summary="Version, model, limits and how much waits")
 def get_status(studio: Shared) -> models.Status:
     """The model is loaded when the studio starts; what needs it waits until its state is "ready"."""
-    engine = studio.engine
-    model, error = engine.estimator, engine.error
+    engine, model, error = studio.engine, studio.engine.estimator, studio.engine.error
     return models.Status(
         version=__version__,
         model=models.ModelFacts(
@@ -43,9 +41,6 @@ def get_status(studio: Shared) -> models.Status:
         limits=studio.limits,
         queue=models.QueueFacts(waiting=engine.waiting, running=engine.running),
     )
-
-
-# --- the project ---------------------------------------------------------------------------------------------
 
 
 @router.get("/project", tags=["project"], summary="The project")
@@ -66,13 +61,7 @@ def reset_project(studio: Shared) -> models.Project:
     return studio.store.reset()
 
 
-@router.get(
-    "/project/archive",
-    tags=["project"],
-    summary="Save the project as a file",
-    response_class=Response,
-    responses=BINARY,
-)
+@router.get("/project/archive", tags=["project"], summary="Save the project as a file", **BINARY)
 def get_archive(studio: Shared) -> Response:
     """A zip with project.json and the photos it uses, which another studio can open."""
     name = f"{studio.store.read().name or 'project'}.edgecape"
@@ -83,9 +72,6 @@ def get_archive(studio: Shared) -> Response:
 def post_archive(file: OneFile, studio: Shared) -> models.Project:
     """Replaces the project, once the whole archive was found to be good."""
     return open_archive(studio.store, file.file)
-
-
-# --- photos --------------------------------------------------------------------------------------------------
 
 
 @router.post(
@@ -135,9 +121,6 @@ def delete_photo(id: PhotoInPath, studio: Shared) -> None:
     studio.store.delete_photo(id)
 
 
-# --- where to begin ------------------------------------------------------------------------------------------
-
-
 @router.post("/import", tags=["begin"], summary="Marks from a label file")
 def post_import(
     file: Annotated[UploadFile, File(description="COCO, LabelMe, Label Studio, CSV, DeepLabCut CSV or small JSON")],
@@ -158,32 +141,24 @@ def get_examples() -> list[models.About]:
 @router.post("/examples/{name}", tags=["begin"], summary="Begin with an example")
 def post_example(name: Annotated[str, InPath(pattern="^[a-z]{1,50}$")], studio: Shared) -> models.Example:
     """Its pictures are stored; the project's document stays as it is."""
-    example = next((example for example in _examples() if example.name == name), None)
-    if example is None:
-        there = ", ".join(example.name for example in _examples())
-        raise RefusedError(404, f"there is no example '{name}'; there are {there}")
+    known = {example.name: example for example in _examples()}
+    if name not in known:
+        raise RefusedError(404, f"there is no example '{name}'; there are {', '.join(known)}")
+    example = known[name]
     names = [f"{name}.png", *(f"{name} {number}.png" for number in range(2, len(example.queries) + 2))]
     files = zip(names, map(as_png, (example.support.image, *example.queries)), strict=True)
     uploaded, _ = studio.store.add_photos(files)
     if uploaded.failed:
         raise AnnotationError(uploaded.failed[0].error)
     first, *others = uploaded.photos
-    points = [models.Point(x=float(x), y=float(y)) for x, y in example.support.keypoints]
+    points: list[models.Point | None] = [models.Point(x=x, y=y) for x, y in example.support.keypoints.tolist()]
     return models.Example(
         names=list(example.support.names or ()),
         skeleton=[list(edge) for edge in example.support.skeleton or ()],
-        shots=[models.Shot(photo=first.id, points=list(points))],
+        shots=[models.Shot(photo=first.id, points=points)],
         queries=[models.Query(photo=photo.id) for photo in others],
         photos=uploaded.photos,
     )
-
-
-@cache
-def _examples() -> list[examples.Example]:
-    return examples.all_examples()
-
-
-# --- exports -------------------------------------------------------------------------------------------------
 
 
 @router.get("/formats", tags=["export"], summary="Formats to export to")
@@ -192,7 +167,7 @@ def get_formats() -> list[models.Format]:
     return available()
 
 
-@router.post("/export", tags=["export"], summary="Export labels", response_class=Response, responses=BINARY)
+@router.post("/export", tags=["export"], summary="Export labels", **BINARY)
 def post_export(wanted: models.ExportRequest, studio: Shared) -> Response:
     """Marked photos and found poses of the saved project. Keypoints that a person moved get score 1."""
     name = f"{studio.store.read().name or 'labels'}-{wanted.format}"

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import SplitResult, parse_qs, urlsplit
@@ -33,12 +35,9 @@ HEADERS = {
 
 
 def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    with suppress(ValueError):
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    return False
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Access:
 
     def knows(self, host_header: str) -> bool:
         """Elsewhere than on this machine, the token is what keeps others out: no page can guess it."""
-        name = _host(host_header)
+        name = (_split(f"//{host_header}").hostname or "").lower()  # without port and brackets
         return not is_loopback(self.host) or name in LOCAL or name == self.host
 
     def cookie(self) -> str:
@@ -60,11 +59,10 @@ class Access:
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and _same(given.strip(), self.token):
             return True
-        try:
+        with suppress(CookieError):
             cookies = SimpleCookie(headers.get("cookie", ""))
-        except CookieError:
-            return False
-        return COOKIE in cookies and _same(cookies[COOKIE].value, self.cookie())
+            return COOKIE in cookies and _same(cookies[COOKIE].value, self.cookie())
+        return False
 
 
 class Guard:
@@ -81,16 +79,12 @@ class Guard:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers[name] = value
+                headers.update(HEADERS)
                 headers.setdefault("Cache-Control", "no-store" if scope["path"].startswith("/api") else "no-cache")
             await send(message)
 
-        answer = self._answer(scope)
-        if answer is not None:
-            await answer(scope, receive, send_with_headers)
-            return
-        await self.app(scope, self._counting(scope, receive), send_with_headers)
+        answer = self._answer(scope) or self.app
+        await answer(scope, self._counting(scope, receive), send_with_headers)
 
     def _answer(self, scope: Scope) -> Response | None:
         """What to say instead of asking the app; None if all is well."""
@@ -107,7 +101,11 @@ class Guard:
             return problem(403, "requests from other sites are refused; use the studio's own page")
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token") if path == "/" else None
         if given and self.access.token is not None:
-            return self._let_in(given[0])
+            if not _same(given[0], self.access.token):
+                return problem(403, "this is not the token of the studio; use the address it printed")
+            answer = RedirectResponse("/", status_code=303)
+            answer.set_cookie(COOKIE, self.access.cookie(), httponly=True, samesite="strict")
+            return answer
         if _is_api(path) and not self.access.admits(headers):
             told = "open the studio by the address with ?token=…, or send 'Authorization: Bearer TOKEN'"
             return problem(401, f"a token is needed; {told}", {"WWW-Authenticate": "Bearer"})
@@ -115,14 +113,6 @@ class Guard:
         if not (length.isascii() and length.isdigit()) or int(length) > self._most(headers):
             return problem(413, f"the request has {length[:30]} bytes; it may have {self._most(headers):,}")
         return None
-
-    def _let_in(self, given: str) -> Response:
-        assert self.access.token is not None
-        if not _same(given, self.access.token):
-            return problem(403, "this is not the token of the studio; use the address it printed")
-        answer = RedirectResponse("/", status_code=303)
-        answer.set_cookie(COOKIE, self.access.cookie(), httponly=True, samesite="strict")
-        return answer
 
     def _most(self, headers: Headers) -> int:
         files = headers.get("content-type", "").startswith("multipart/form-data")
@@ -147,22 +137,16 @@ def _is_api(path: str) -> bool:
     return path == "/api" or path.startswith("/api/")
 
 
-def _host(header: str) -> str:
-    """Without port and brackets."""
-    return (_split(f"//{header}").hostname or "").lower()
-
-
 def _split(address: str) -> SplitResult:
-    try:
+    with suppress(ValueError):
         return urlsplit(address)
-    except ValueError:
-        return urlsplit("")
+    return urlsplit("")
 
 
 def _same(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))
 
 
-def problem(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+def problem(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
     clean = message.encode("utf-8", "replace").decode("utf-8")  # half a character may be quoted
     return JSONResponse({"error": clean}, status_code=status, headers=headers)
