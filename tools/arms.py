@@ -55,8 +55,8 @@ PAIRS = (
     ("predicted + bias", "fixed"),
     ("predicted + bias", "none"),
 )
-FROZEN = ("lora.", "image_proj.", "keypoint_proj.", "layout_proj.", "encoder.", "proposal_generator.", "pose_graph.")
-SHARED = (*FROZEN, "direct")  # a phase freezes modules, and this is a number
+PUBLISHED = ("image_proj.", "keypoint_proj.", "encoder.", "proposal_generator.", "pose_graph.")
+SHARED = (*PUBLISHED, "lora.", "layout_proj.", "direct")  # with what we add to the published network
 
 
 def arm_settings(
@@ -71,7 +71,7 @@ def arm_settings(
         name=name.replace(" + ", "_"),
         epochs=epochs,
         shots=shots,
-        freeze=FROZEN if matching else tuple(part for part in FROZEN if part not in ("lora.", "layout_proj.")),
+        freeze=SHARED if matching else PUBLISHED,
         distance="l1",
         structure_loss_weight=0.0,  # of votes, in which nothing learns here, and as published there are none
         **ARMS[name],
@@ -132,8 +132,6 @@ def main() -> None:
         start = fresh_decoder(settings, base.head)
         folder = options.out / f"{settings.phases[0].name}-{options.seed}"
         networks[name] = train(settings, data["data"], store, folder, start=start)  # as far as it gets: the same budget
-        shared = {part: value for part, value in start.items() if part.startswith(SHARED)}
-        networks[name].load_state_dict(shared, strict=False)  # what could not be frozen has learned
 
     table: dict[str, Any] = {}
     for part in ("val", "test"):

@@ -88,6 +88,11 @@ class EdgeCape:
         """Of weights and settings: which prompts it takes."""
         return self.runtime.fingerprint
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """How the model came about."""
+        return self.runtime.training
+
     # --- prompts -----------------------------------------------------------------------------------------
 
     def prompt(self, supports: Support | Sequence[Support]) -> Prompt:

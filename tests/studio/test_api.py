@@ -138,7 +138,7 @@ def test_prompt_files_that_are_none(http, tmp_path):
     photo = upload_lamps(http, 1)[0]
     http.post("/api/prompts", json=marks(photo))
     other = estimator(seed=1)
-    other.fingerprint = "another"
+    other.runtime.fingerprint = "another"
     other.prompt(Support(lamp(0)[0], lamp(0)[1])).save(tmp_path / "other.prompt")
     for content, message in (
         (b"", "not a prompt"),

@@ -85,7 +85,7 @@ def test_arms(as_published: bool, lora: bool, world: list[str], tmp_path: Path, 
         decoder = [part for part in stored.head if part.startswith("decoder.") and part in trained]
         assert not all(torch.equal(stored.head[part], trained[part]) for part in decoder)
         for part, value in stored.head.items():
-            if part.startswith(TOOL["FROZEN"]):
+            if part.startswith(TOOL["SHARED"]):
                 assert torch.equal(value, trained[part]), part
 
 

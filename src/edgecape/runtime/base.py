@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,10 @@ class Runtime(Protocol):
     @property
     def fingerprint(self) -> str:
         """Of weights and settings: which prompts it takes."""
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """How the model came about."""
 
     @property
     def pictures(self) -> tuple[Picture, ...]:

@@ -36,7 +36,7 @@ def get_status(studio: Shared) -> models.Status:
             state="failed" if error else "ready" if model else "loading",
             error=None if error is None else str(error),
             fingerprint=None if model is None else model.fingerprint,
-            facts={} if model is None else model.torch_runtime.config.training,
+            facts={} if model is None else model.facts,
         ),
         limits=studio.limits,
         queue=models.QueueFacts(waiting=engine.waiting, running=engine.running),
