@@ -37,19 +37,19 @@ def imported(path: Path) -> set[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             node.body = [ast.Pass()]
-    names: set[str] = set()
+    found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    files = set()
-    for name in names:
-        if name.split(".")[0] == "edgecape":
-            place = SOURCE.joinpath(*name.split(".")[1:])
-            candidates = (place.with_suffix(".py"), place / "__init__.py")
-            files |= {str(file.relative_to(SOURCE)) for file in candidates if file.is_file()}
-    return files
+            found |= {file for alias in node.names for file in file_of(alias.name)}
+        elif isinstance(node, ast.ImportFrom) and node.module:  # a module of that name, or something in the module
+            found |= {f for alias in node.names for f in file_of(f"{node.module}.{alias.name}") or file_of(node.module)}
+    return found
+
+
+def file_of(module: str) -> set[str]:
+    place = SOURCE.joinpath(*module.split(".")[1:])
+    files = (place.with_suffix(".py"), place / "__init__.py") if module.split(".")[0] == "edgecape" else ()
+    return {str(file.relative_to(SOURCE)) for file in files if file.is_file()}
 
 
 ORDER = list(drawn())

@@ -69,12 +69,6 @@ def draw_keypoints(
     return canvas
 
 
-def draw_pose(image: Any, pose: Pose, names: bool = False) -> RGB:
-    """A photo with the keypoints that were found on it."""
-    photo = load_image(image)
-    return draw_keypoints(photo, pose.keypoints, pose.skeleton or (), pose.scores, pose.names if names else None)
-
-
 def draw_poses(image: Any, poses: Sequence[Pose], longest: int = 1600) -> RGB:
     """A photo with all that was found on it, made smaller if it is large: nobody looks at 60 megapixels."""
     picture = load_image(image)
@@ -142,7 +136,7 @@ def story(support: Support, prompt: Prompt, queries: Sequence[tuple[Any, Pose]])
     """What was marked, the graph that was predicted from it, and the poses that were found."""
     given = "marked, with skeleton" if support.skeleton else "marked, no skeleton"
     pictures = [(given, draw_support(support)), ("predicted graph", draw_graph(support, prompt))]
-    found = [(f"found, mean score {pose.score:.2f}", draw_pose(image, pose)) for image, pose in queries]
+    found = [(f"found, mean score {pose.score:.2f}", draw_poses(image, [pose])) for image, pose in queries]
     return side_by_side(pictures + found)
 
 

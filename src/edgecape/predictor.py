@@ -143,23 +143,9 @@ class EdgeCape:
     # --- prediction --------------------------------------------------------------------------------------
 
     @overload
-    def predict(
-        self,
-        prompt: Prompt,
-        images: Iterator[Picture],
-        boxes: None = ...,
-        batch_size: int = ...,
-        errors: Literal["raise"] = ...,
-    ) -> Iterator[Pose]: ...
+    def predict(self, prompt: Prompt, images: Iterator[Picture], *, batch_size: int = ...) -> Iterator[Pose]: ...
     @overload
-    def predict(
-        self,
-        prompt: Prompt,
-        images: Picture | Sequence[Picture],
-        boxes: None = ...,
-        batch_size: int = ...,
-        errors: Literal["raise"] = ...,
-    ) -> list[Pose]: ...
+    def predict(self, prompt: Prompt, images: Picture | Sequence[Picture], *, batch_size: int = ...) -> list[Pose]: ...
     @overload
     def predict(
         self,

@@ -115,7 +115,7 @@ def test_a_damaged_entry_is_computed_again_and_replaced(dataset, tmp_path, damag
 
 def _fill(photos: Path, cache: Path) -> None:
     torch.set_num_threads(1)
-    store(cache).fill(crops(read_coco(photos / "lamps.json", photos)))
+    store(cache).get(crops(read_coco(photos / "lamps.json", photos)))
 
 
 def test_two_processes_share_a_cache(dataset, tmp_path):
@@ -140,14 +140,6 @@ def test_what_a_killed_process_leaves_is_not_used(dataset, tmp_path):
     (path.parent / ".half.fea").write_bytes(b"half")
     cache.get([crop])
     assert cache.computed == 1
-
-
-def test_fill_reports_every_crop(dataset, tmp_path):
-    seen: list[int] = []
-    cache = store(tmp_path / "cache")
-    cache.fill(crops(dataset)[:2])
-    cache.fill(crops(dataset), seen.append)
-    assert sum(seen) == len(dataset.instances) and cache.computed == len(dataset.instances)
 
 
 def test_a_missing_photo_is_named(tmp_path):

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgecape.data.dataset import coverage, restrict, usable
+from edgecape.data.dataset import coverage, usable
 from edgecape.data.objects import read_coco
 from edgecape.errors import DataError
 
-from coco_files import annotation, picture, pictures, sample, write
+from coco_files import annotation, picture, sample, write
 
 Content = dict[str, Any]
 
@@ -230,53 +230,37 @@ def test_category_without_keypoints_and_objects(tmp_path: Path) -> None:
 # --- parts of a data set -------------------------------------------------------------------------------------
 
 
-def test_restrict_to_categories(tmp_path: Path) -> None:
+def test_objects_of_some_categories(tmp_path: Path) -> None:
     dataset = read_coco(write(tmp_path / "a.json", sample()), tmp_path)
     for wanted in ("chair", "2"):
-        part, cover = restrict(dataset, [wanted])
-        assert [category.name for category in part.categories] == ["chair"]
-        assert [(i.index, i.category, i.annotation_id) for i in part.instances] == [(0, 0, 2), (1, 0, 3)]
-        assert str(cover) == "1 of 2 categories, 2 of 4 objects (50.0%)"
-        assert not cover.complete
-        assert str(cover) in part.notes[-1]
+        chosen = usable(dataset, [wanted])
+        assert sorted(dataset.instances[index].annotation_id for index in chosen) == [2, 3]
+        assert str(coverage(dataset, chosen)) == "1 of 2 categories, 2 of 4 objects (50.0%)"
 
 
-def test_restrict_to_images_that_exist(tmp_path: Path) -> None:
+def test_objects_whose_images_exist(tmp_path: Path) -> None:
     dataset = read_coco(write(tmp_path / "a.json", sample()), tmp_path)
     with pytest.raises(DataError, match=r"no image is there.*30\.png"):
-        restrict(dataset, skip_missing=True)
+        usable(dataset, skip_missing=True)
     picture(tmp_path / "b/30.png")
-    assert usable(dataset, skip_missing=True) == {0, 1}
-    part, cover = restrict(dataset, skip_missing=True)
-    assert [instance.annotation_id for instance in part.instances] == [2, 4]
+    there = usable(dataset, skip_missing=True)
+    assert there == {0, 1}
+    cover = coverage(dataset, there)
     assert (cover.categories, cover.instances, cover.instances_total) == (2, 2, 4)
-    part, cover = restrict(dataset, ["dog"], skip_missing=True)
-    assert [category.name for category in part.categories] == ["dog"]
-    assert cover == coverage(dataset, {1})
+    assert usable(dataset, ["dog"], skip_missing=True) == {1}
 
 
-def test_a_category_without_objects_stays_unless_something_is_left_out(tmp_path: Path) -> None:
+def test_a_category_without_objects_is_not_covered(tmp_path: Path) -> None:
     content = sample()
     content["categories"].append({"id": 9, "name": "hand"})
     dataset = read_coco(write(tmp_path / "a.json", content), tmp_path)
-    part, cover = restrict(dataset)
-    assert part is dataset
-    assert str(cover) == "2 of 3 categories, 4 of 4 objects (100.0%)"
-
-
-def test_restrict_to_everything_changes_nothing(tmp_path: Path) -> None:
-    content = sample()
-    pictures(tmp_path, content)
-    dataset = read_coco(write(tmp_path / "a.json", content), tmp_path)
-    part, cover = restrict(dataset, skip_missing=True)
-    assert part is dataset
-    assert cover.complete
+    assert str(coverage(dataset, usable(dataset))) == "2 of 3 categories, 4 of 4 objects (100.0%)"
 
 
 def test_unknown_category(tmp_path: Path) -> None:
     dataset = read_coco(write(tmp_path / "a.json", sample()), tmp_path)
     with pytest.raises(DataError, match=r"no category 'chairs'; did you mean chair\?"):
-        restrict(dataset, ["chairs"])
+        usable(dataset, ["chairs"])
 
 
 # --- real files ----------------------------------------------------------------------------------------------
@@ -341,7 +325,7 @@ def test_real_files(shared: Path, annotations: str, images: str, categories: int
     assert (len(dataset.categories), len(dataset.instances)) == (categories, objects)
     assert {category.file_base for category in dataset.categories} <= {0, None}
     assert dataset.notes == ()
-    assert restrict(dataset, skip_missing=True)[1].complete
+    assert len(usable(dataset, skip_missing=True)) == objects
 
 
 @pytest.mark.shared

@@ -126,13 +126,13 @@ def test_priors_without_knowledge():
 def test_wrong_edges_are_added(skeleton, n, seed):
     K, edges = skeleton
     A = graphs.adjacency(edges, K)
-    noisy = graph.add_random_edges(A, n, torch.Generator().manual_seed(seed))
+    noisy = graph.add_random_edges(A, torch.Generator().manual_seed(seed), n)
     found = graphs.edges_of(noisy)
     assert set(edges) <= set(found)
     assert len(found) == min(len(edges) + n, K * (K - 1) // 2)
     assert torch.equal(noisy, noisy.T)
     assert not noisy.diagonal().any()
-    assert torch.equal(noisy, graph.add_random_edges(A, n, torch.Generator().manual_seed(seed)))
+    assert torch.equal(noisy, graph.add_random_edges(A, torch.Generator().manual_seed(seed), n))
     assert graphs.edges_of(A) == sorted(edges)  # the input is left as it was
 
 
@@ -141,7 +141,7 @@ def test_wrong_edges_are_added(skeleton, n, seed):
 def test_edges_are_dropped(skeleton, share, seed):
     K, edges = skeleton
     A = graphs.adjacency(edges, K)
-    thinned = graph.drop_random_edges(A, share, torch.Generator().manual_seed(seed))
+    thinned = graph.drop_random_edges(A, torch.Generator().manual_seed(seed), share)
     assert set(graphs.edges_of(thinned)) <= set(edges)
     assert torch.equal(thinned, thinned.T)
     if share in (0, 1):
@@ -150,5 +150,5 @@ def test_edges_are_dropped(skeleton, share, seed):
 
 
 def test_about_the_given_share_of_edges_is_dropped():
-    thinned = graph.drop_random_edges(graphs.fully_connected(60), 0.3, torch.Generator().manual_seed(0))
+    thinned = graph.drop_random_edges(graphs.fully_connected(60), torch.Generator().manual_seed(0), 0.3)
     assert len(graphs.edges_of(thinned)) == pytest.approx(0.7 * 60 * 59 / 2, rel=0.05)

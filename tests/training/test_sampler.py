@@ -77,7 +77,7 @@ def test_views_are_limited_so_that_they_can_be_cached(dataset, tmp_path):
     settings = EpisodeSettings(views=2, self_supervised=0.5)
     draw = EpisodeSampler(dataset, store(tmp_path), settings)
     for view in range(2):
-        draw.store.fill(draw.crops(view))
+        draw.store.get(draw.crops(view))
     computed = draw.store.computed
     assert computed == 2 * len(dataset.instances)
     for epoch in range(3):

@@ -64,10 +64,6 @@ class Coverage:
     instances: int
     instances_total: int
 
-    @property
-    def complete(self) -> bool:
-        return self.categories == self.categories_total and self.instances == self.instances_total
-
     def __str__(self) -> str:
         share = self.instances / max(self.instances_total, 1)
         return (
@@ -105,17 +101,6 @@ def usable(dataset: Dataset, categories: Sequence[str] = (), skip_missing: bool 
 def coverage(dataset: Dataset, allowed: Collection[int]) -> Coverage:
     kept = {dataset.instances[index].category for index in allowed}
     return Coverage(len(kept), len(dataset.categories), len(allowed), len(dataset.instances))
-
-
-def restrict(dataset: Dataset, categories: Sequence[str] = (), skip_missing: bool = False) -> tuple[Dataset, Coverage]:
-    """The data set made of `usable` objects only, without categories that have none left, and what part that is."""
-    allowed = usable(dataset, categories, skip_missing)
-    part = coverage(dataset, allowed)
-    if len(allowed) == len(dataset.instances):
-        return dataset, part
-    owners = {dataset.instances[index].category for index in allowed}
-    smaller = dataset.subset(sorted(owners), lambda instance: instance.index in allowed)
-    return replace(smaller, notes=(*dataset.notes, f"restricted to {part}")), part
 
 
 def definition_of(category: Category) -> tuple[object, ...]:

@@ -18,7 +18,7 @@ import hashlib
 import os
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -124,25 +124,6 @@ class FeatureStore:
                     _write(path, values)
         stacked = torch.from_numpy(np.stack([values for values in found if values is not None])).float()
         return stacked[:, 0] if self.blocks else stacked  # tokens have no height and width
-
-    def fill(self, crops: Iterable[Crop], progress: Callable[[int], None] | None = None) -> None:
-        """Compute what is missing, a batch at a time."""
-        waiting: list[Crop] = []
-        for crop in crops:
-            path = self.path(crop)
-            if path is None or _read(path) is None:
-                waiting.append(crop)
-            elif progress:
-                progress(1)
-            if len(waiting) == self.batch:
-                self.lower(waiting)
-                if progress:
-                    progress(len(waiting))
-                waiting = []
-        if waiting:
-            self.lower(waiting)
-            if progress:
-                progress(len(waiting))
 
     def _compute(self, crops: Sequence[Crop]) -> NDArray[np.float16]:
         frames = [crop.render(load_image(crop.photo), self.size) for crop in crops]

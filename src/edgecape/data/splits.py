@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from edgecape.data.dataset import Category, Dataset
+from edgecape.data.dataset import Category
 from edgecape.data.objects import to_dataset
 from edgecape.data.sources import group
 from edgecape.errors import DataError
@@ -22,13 +22,6 @@ def super_categories(categories: Sequence[Category]) -> list[str | None]:
     if mp100.is_mp100((category.id, category.name) for category in categories):
         return [group(category.id) for category in categories]
     return [category.supercategory for category in categories]
-
-
-def hold_out(dataset: Dataset, name: str) -> tuple[Dataset, Dataset]:
-    """(all other super-categories, super-category `name`)."""
-    held = _held(dataset.categories, name, dataset.name)
-    rest = [index for index in range(len(dataset.categories)) if index not in held]
-    return dataset.subset(rest), dataset.subset(sorted(held))
 
 
 def _held(categories: Sequence[Category], name: str, where: str) -> set[int]:

@@ -30,15 +30,9 @@ PUBLISHED = (
 )
 
 
-def mp100_split(dataset_name: str) -> int | None:
-    """The split's number if the data set is an MP-100 annotation file, by its name."""
-    match = re.fullmatch(r"mp100_split([1-5])_(test|val)", dataset_name)
-    return int(match[1]) if match else None
-
-
 def published_metrics(dataset_name: str, shots: int) -> dict[str, dict[str, float]]:
     """Method → metrics (as shares) to show beside results on this data set; empty if nothing was published on it."""
-    if mp100_split(dataset_name) is None:
+    if not re.fullmatch(r"mp100_split[1-5]_(test|val)", dataset_name):
         return {}
     rows: dict[str, dict[str, float]] = {}
     for row in PUBLISHED:

@@ -43,19 +43,11 @@ def changes() -> dict[str, Change]:
     """What is done to a skeleton, by name. Fewer wrong edges are a part of more wrong edges; so are dropped ones."""
     return {
         AS_GIVEN: lambda A, generator: A,
-        **{wrong_name(n): partial(_add, n) for n in WRONG},
-        **{f"{share:.0%} dropped".replace("%", " %"): partial(_drop, share) for share in DROPPED},
+        **{wrong_name(n): partial(graph.add_random_edges, n=n) for n in WRONG},
+        **{f"{100 * share:.0f} % dropped": partial(graph.drop_random_edges, share=share) for share in DROPPED},
         NO_EDGES: lambda A, generator: torch.zeros_like(A),
         FULL: lambda A, generator: torch.from_numpy(fully_connected(len(A))),  # as for a user who gives no skeleton
     }
-
-
-def _add(number: int, A: Tensor, generator: torch.Generator) -> Tensor:
-    return graph.add_random_edges(A, number, generator)
-
-
-def _drop(share: float, A: Tensor, generator: torch.Generator) -> Tensor:
-    return graph.drop_random_edges(A, share, generator)
 
 
 def changed(prior: Tensor, change: Change, coordinates: Tensor, visible: Tensor) -> Tensor:

@@ -43,7 +43,7 @@ def hop_distances(A: Tensor, limit: int) -> Tensor:
     return distance.long()
 
 
-def add_random_edges(A: Tensor, n: int, generator: torch.Generator) -> Tensor:
+def add_random_edges(A: Tensor, generator: torch.Generator, n: int) -> Tensor:
     """`A` (K, K) with up to n wrong edges among the pairs that are not connected."""
     i, j = torch.nonzero(torch.triu(1 - (A > 0).to(A.dtype), diagonal=1), as_tuple=True)
     chosen = torch.randperm(len(i), generator=generator)[:n]
@@ -52,7 +52,7 @@ def add_random_edges(A: Tensor, n: int, generator: torch.Generator) -> Tensor:
     return noisy
 
 
-def drop_random_edges(A: Tensor, share: float, generator: torch.Generator) -> Tensor:
+def drop_random_edges(A: Tensor, generator: torch.Generator, share: float) -> Tensor:
     """`A` (K, K) with each edge removed with probability `share`."""
     i, j = torch.nonzero(torch.triu(A, diagonal=1), as_tuple=True)
     dropped = torch.rand(len(i), generator=generator) < share

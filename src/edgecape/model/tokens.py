@@ -21,17 +21,12 @@ def _resize_matrix(size: int, grid: int, like: Tensor) -> Tensor:
     return torch.nn.functional.interpolate(identity, size=size, mode="linear", align_corners=False)[0].T
 
 
-def map_size(image_size: tuple[int, int], stride: float) -> tuple[int, int]:
-    """Cells (height, width) of the keypoint maps of a frame."""
-    return round(image_size[0] / stride), round(image_size[1] / stride)
-
-
 def gaussian_axes(coordinates: Tensor, image_size: tuple[int, int], stride: float) -> tuple[Tensor, Tensor]:
     """The separable factors (..., map height) and (..., map width) of each keypoint's Gaussian map, peak 1.
 
     coordinates (..., 2): (x, y) normalised to [0, 1] in the frame.
     """
-    height, width = map_size(image_size, stride)
+    height, width = (round(side / stride) for side in image_size)
     frame = torch.tensor([image_size[1], image_size[0]], device=coordinates.device, dtype=coordinates.dtype)
     centre = torch.trunc(coordinates * frame / stride + 0.5)  # as the reference: towards 0, also outside the frame
     return _gaussian_rows(centre[..., 1], height), _gaussian_rows(centre[..., 0], width)

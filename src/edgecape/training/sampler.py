@@ -201,9 +201,9 @@ class EpisodeSampler:
         generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
         kind = rng.integers(3)
         if kind == 0:
-            return graph.add_random_edges(prior, int(rng.integers(1, 9)), generator)
+            return graph.add_random_edges(prior, generator, int(rng.integers(1, 9)))
         if kind == 1:
-            return graph.drop_random_edges(prior, 0.3, generator)
+            return graph.drop_random_edges(prior, generator, 0.3)
         return torch.from_numpy(fully_connected(len(prior)))
 
     # --- a batch -----------------------------------------------------------------------------------------
