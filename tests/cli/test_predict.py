@@ -176,7 +176,8 @@ def test_the_help_names_every_format():
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, RuntimeError])
 def test_a_stopped_run_goes_on(model, seen, folder, support, tmp_path, capsys, monkeypatch, stop):
     def arguments(out):
-        return ["predict", str(folder), "--support", str(support), "-o", str(tmp_path / out), "--batch", "2", "--draw"]
+        common = ["predict", str(folder), "--support", str(support), "--batch-size", "2", "--draw"]
+        return [*common, "-o", str(tmp_path / out)]
 
     assert main(arguments("whole")) == 0
     seen.clear()
@@ -318,7 +319,7 @@ def clip(tmp_path) -> Path:
 def test_a_video(model, folder, support, clip, tmp_path, capsys):
     out = tmp_path / "out"
     photo = str(folder / "1001.png")
-    common = ["predict", str(clip), photo, "--support", str(support), "-o", str(out), "--draw", "--batch", "4"]
+    common = ["predict", str(clip), photo, "--support", str(support), "-o", str(out), "--draw", "--batch-size", "4"]
     assert main(common) == 0
     assert "11 done" in capsys.readouterr().out
 
@@ -378,7 +379,7 @@ def test_a_damaged_video_is_named_and_the_rest_is_done(model, folder, support, c
         (["PHOTO", "--support", "PHOTO", "--points", "1,2", "--format", "doc"], "format 'doc' cannot be written"),
         (["PHOTO", "clip.mp4", "--support", "PHOTO", "--points", "1,2", "--format", "yolo"], "frames of clip.mp4"),
         (["PHOTO", "--support", "PHOTO", "--points", "1,2", "--smooth"], "for videos"),
-        (["PHOTO", "--support", "PHOTO", "--points", "1,2", "--batch", "0"], "--batch is 0"),
+        (["PHOTO", "--support", "PHOTO", "--points", "1,2", "--batch-size", "0"], "--batch-size is 0"),
         (["PHOTO", "--support", "PHOTO", "--points", "1,2", "--boxes", "gone.json"], "gone.json"),
         (["PHOTO", "--support", "PHOTO", "--points", "1,2", "-o", "clip.mp4"], "is a file"),
         (["PHOTO", "--support", "PHOTO", "--points", "1,2", "-o", "clip.mp4/below"], "is a file"),

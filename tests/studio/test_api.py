@@ -10,7 +10,7 @@ from PIL import Image
 from edgecape import __version__
 from edgecape.examples import all_examples
 from edgecape.examples.lamps import EDGES, NAMES
-from edgecape.studio.engine import Look
+from edgecape.studio.engine import Job
 from edgecape.studio.limits import Limits
 from edgecape.types import Prompt, Support
 
@@ -288,9 +288,9 @@ def test_the_queue_is_bounded(tmp_path):
         photos = upload_lamps(http, 6)
         studio = http.app.state.studio
         studio.prompts.keep("0" * 16, object())
-        studio.engine.predict(object(), [Look(studio.store.path(photos[0]))] * 18, lambda outcome: None)
+        studio.engine.predict(object(), [Job(studio.store.path(photos[0]))] * 18, lambda outcome: None)
         model.begun.acquire()  # eight of them run, ten wait
-        studio.engine.predict(object(), [Look(studio.store.path(photos[0]))] * 6, lambda outcome: None)
+        studio.engine.predict(object(), [Job(studio.store.path(photos[0]))] * 6, lambda outcome: None)
         full = http.post("/api/predictions", json={"prompt": "0" * 16, "photos": [{"photo": photos[0]}] * 5})
         assert full.status_code == 429 and int(full.headers["Retry-After"]) > 0
         assert "16 photos wait already and 20 may" in full.json()["error"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from edgecape.errors import AnnotationError, EdgeCapeError
-from edgecape.studio.engine import Engine, Look
+from edgecape.studio.engine import Engine, Job
 from edgecape.studio.limits import RefusedError
 from edgecape.types import Pose
 
@@ -31,8 +31,8 @@ class Inbox:
             self.done.set()
 
 
-def looks(name: str, number: int) -> list[Look]:
-    return [Look(Path(f"{name}{n}")) for n in range(number)]
+def jobs(name: str, number: int) -> list[Job]:
+    return [Job(Path(f"{name}{n}")) for n in range(number)]
 
 
 def started(model: Any, queue: int = 1000, batch: int = 8) -> Engine:
@@ -49,9 +49,9 @@ def test_a_small_request_is_not_behind_a_large_one():
     model, prompt = FakeModel(closed=True), object()
     engine = started(model)
     large, small = Inbox(100), Inbox(1)
-    engine.predict(prompt, looks("large", 100), large.put)
+    engine.predict(prompt, jobs("large", 100), large.put)
     model.begun.acquire()
-    engine.predict(prompt, looks("small", 1), small.put)
+    engine.predict(prompt, jobs("small", 1), small.put)
     model.let_through(2)
     assert small.done.wait(30) and len(large.outcomes) <= 16
     assert "small0" in names(model.batches[1])  # the very next batch
@@ -66,11 +66,11 @@ def test_requests_with_the_same_prompt_share_batches_one_photo_each_in_turn():
     model, prompt = FakeModel(closed=True), object()
     engine = started(model)
     first = Inbox(1)
-    engine.predict(prompt, looks("first", 1), first.put)
+    engine.predict(prompt, jobs("first", 1), first.put)
     model.begun.acquire()  # the others line up meanwhile
     inboxes = [Inbox(10) for _ in range(3)]
     for name, inbox in zip("abc", inboxes, strict=True):
-        engine.predict(prompt, looks(name, 10), inbox.put)
+        engine.predict(prompt, jobs(name, 10), inbox.put)
     model.let_through(10)
     assert all(inbox.done.wait(30) for inbox in inboxes)
     order = [name for batch in model.batches[1:] for name in names(batch)]
@@ -86,7 +86,7 @@ def test_other_prompts_take_turns_by_batches():
     engine = started(model, batch=4)
     inboxes = [Inbox(12) for _ in range(3)]
     for name, inbox in zip("abc", inboxes, strict=True):
-        engine.predict(object(), looks(name, 12), inbox.put)
+        engine.predict(object(), jobs(name, 12), inbox.put)
     model.let_through(9)
     assert all(inbox.done.wait(30) for inbox in inboxes)
     assert [names(batch)[0][0] for batch in model.batches] == list("abcabcabc")
@@ -98,7 +98,7 @@ def test_making_a_prompt_takes_its_turn():
     model = FakeModel(closed=True)
     engine = started(model)
     large, made = Inbox(100), Inbox(1)
-    engine.predict(object(), looks("large", 100), large.put)
+    engine.predict(object(), jobs("large", 100), large.put)
     model.begun.acquire()
     engine.encode([], made.put)
     model.let_through(1)
@@ -111,16 +111,16 @@ def test_a_cancelled_request_leaves_the_line():
     model, prompt = FakeModel(closed=True), object()
     engine = started(model, queue=30)
     gone, next_ = Inbox(8), Inbox(20)
-    ticket = engine.predict(prompt, looks("gone", 30), gone.put)
+    ticket = engine.predict(prompt, jobs("gone", 30), gone.put)
     model.begun.acquire()
     assert engine.waiting == 22 and engine.running == 8
     with pytest.raises(RefusedError) as full:
-        engine.predict(prompt, looks("next", 20), next_.put)
+        engine.predict(prompt, jobs("next", 20), next_.put)
     assert full.value.status == 429 and full.value.retry_after
     engine.cancel(ticket)
     engine.cancel(ticket)
     assert engine.waiting == 0
-    engine.predict(prompt, looks("next", 20), next_.put)
+    engine.predict(prompt, jobs("next", 20), next_.put)
     model.let_through(10)
     assert next_.done.wait(30)
     assert sum(len(batch) for batch in model.batches) == 28 and len(gone.outcomes) == 8
@@ -130,7 +130,7 @@ def test_a_cancelled_request_leaves_the_line():
 def test_more_than_the_queue_holds_is_never_possible():
     engine = Engine(FakeModel, queue=5)
     with pytest.raises(RefusedError, match="at most 5") as error:
-        engine.predict(object(), looks("x", 6), print)
+        engine.predict(object(), jobs("x", 6), print)
     assert error.value.status == 422 and engine.waiting == 0
 
 
@@ -149,7 +149,7 @@ def test_a_model_that_fails_fails_one_batch_only():
     engine = started(Moody())
     inboxes = {prompt: Inbox(3) for prompt in ("bad", "other", "good")}
     for prompt, inbox in inboxes.items():
-        engine.predict(prompt, looks(prompt, 3), inbox.put)
+        engine.predict(prompt, jobs(prompt, 3), inbox.put)
     made = Inbox(1)
     engine.encode([], made.put)
     assert all(inbox.done.wait(30) for inbox in (*inboxes.values(), made))
@@ -166,9 +166,9 @@ def test_nobody_to_deliver_to_is_no_harm():
 
     model, prompt = FakeModel(), object()
     engine = started(model)
-    engine.predict(prompt, looks("gone", 500), gone)
+    engine.predict(prompt, jobs("gone", 500), gone)
     there = Inbox(1)
-    engine.predict(prompt, looks("there", 1), there.put)
+    engine.predict(prompt, jobs("there", 1), there.put)
     assert there.done.wait(30)
     engine.stop()
     assert sum(len(batch) for batch in model.batches) < 500
@@ -178,14 +178,14 @@ def test_stopping_answers_everybody():
     model = FakeModel(closed=True)
     engine = started(model)
     inbox = Inbox(20)
-    engine.predict(object(), looks("x", 20), inbox.put)
+    engine.predict(object(), jobs("x", 20), inbox.put)
     model.begun.acquire()
     model.let_through(1)
     engine.stop()
     assert inbox.done.wait(30)
     assert "stopped" in str(inbox.outcomes[-1])
     with pytest.raises(RefusedError, match="stopped"):
-        engine.predict(object(), looks("x", 1), inbox.put)
+        engine.predict(object(), jobs("x", 1), inbox.put)
 
 
 def test_what_came_before_the_model_waits_for_it():
@@ -198,7 +198,7 @@ def test_what_came_before_the_model_waits_for_it():
     engine = Engine(load, 100)
     engine.start()
     inbox = Inbox(3)
-    engine.predict(object(), looks("x", 3), inbox.put)
+    engine.predict(object(), jobs("x", 3), inbox.put)
     assert engine.waiting == 3 and not engine.loaded.is_set()
     ready.set()
     assert inbox.done.wait(30)
@@ -216,11 +216,11 @@ def test_a_model_that_does_not_load_answers_everybody(error):
     engine = Engine(load, 100)
     engine.start()
     inbox = Inbox(3)
-    engine.predict(object(), looks("x", 3), inbox.put)
+    engine.predict(object(), jobs("x", 3), inbox.put)
     ready.set()
     assert inbox.done.wait(30) and all("no weights" in str(outcome) for outcome in inbox.outcomes)
     with pytest.raises(RefusedError, match="no weights"):
-        engine.predict(object(), looks("x", 3), inbox.put)
+        engine.predict(object(), jobs("x", 3), inbox.put)
     engine.stop()
 
 

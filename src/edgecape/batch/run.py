@@ -32,7 +32,7 @@ def run(
     queries: Iterable[Path],
     journal: Journal,
     boxes: Boxes | None = None,
-    batch: int = 8,
+    batch_size: int = 8,
 ) -> Iterator[Entry | EdgeCapeError | None]:
     """Predict on every photo and frame that is not in the journal, and put it there.
 
@@ -44,10 +44,10 @@ def run(
             yield item
             continue
         waiting.append(item)
-        if len(waiting) == batch:
-            yield from _predict(estimator, prompt, waiting, journal, batch)
+        if len(waiting) == batch_size:
+            yield from _predict(estimator, prompt, waiting, journal, batch_size)
             waiting = []
-    yield from _predict(estimator, prompt, waiting, journal, batch)
+    yield from _predict(estimator, prompt, waiting, journal, batch_size)
 
 
 def _items(queries: Iterable[Path], known: set[str], boxes: Boxes | None) -> Iterator[_Item | EdgeCapeError | None]:
@@ -70,10 +70,10 @@ def _pictures(path: Path) -> Iterator[tuple[str, Path | RGB]]:
 
 
 def _predict(
-    estimator: EdgeCape, prompt: Prompt, items: list[_Item], journal: Journal, batch: int
+    estimator: EdgeCape, prompt: Prompt, items: list[_Item], journal: Journal, batch_size: int
 ) -> Iterator[Entry | EdgeCapeError]:
     wanted = [item.boxes for item in items]
-    found = estimator.predict(prompt, [item.image for item in items], wanted, batch_size=batch, errors="return")
+    found = estimator.predict(prompt, [item.image for item in items], wanted, batch_size=batch_size, errors="return")
     for item, poses in zip(items, found, strict=True):
         if isinstance(poses, EdgeCapeError):
             yield poses

@@ -39,7 +39,7 @@ def predict(
     smooth: Flag = False,
     save_prompt: Path | None = None,
     model: str | None = None,
-    batch: int = 8,
+    batch_size: int = 8,
 ) -> int:
     """Find the keypoints of one or a few marked photos on other photos of that kind of object, or on videos.
 
@@ -70,7 +70,7 @@ def predict(
         smooth: Steady the keypoints in videos (One-Euro filter); they trail by 2 % of the box side at most.
         save_prompt: Also save what was learned of the support, to be used as --support FILE.prompt without the photos.
         model: A model folder, hub id or official checkpoint; the default model if not given.
-        batch: Photos per forward pass.
+        batch_size: Photos per forward pass.
     """
     from edgecape.batch import outputs as results
     from edgecape.batch.queries import find_queries
@@ -81,8 +81,8 @@ def predict(
     found = find_queries(queries, output)
     results.check_format(format, found)
     check_folder(output)
-    if batch < 1:
-        raise SettingsError(f"--batch is {batch}; give 1 or more")
+    if batch_size < 1:
+        raise SettingsError(f"--batch-size is {batch_size}; give 1 or more")
     if smooth and not any(is_video(path) for path in found):
         raise SettingsError("--smooth is for videos, and there is none; leave it out or name a video")
     if not support:
@@ -103,7 +103,7 @@ def predict(
     digest = "" if looked_at is None else looked_at.digest
     with Journal(output / "journal.jsonl", prompt, digest, resume=skip_existing) as journal:
         try:
-            summary, failed = _predict_all(estimator, prompt, found, journal, looked_at, batch)
+            summary, failed = _predict_all(estimator, prompt, found, journal, looked_at, batch_size)
         except KeyboardInterrupt:
             print("what was found is kept; the same command with --skip-existing goes on from there", file=sys.stderr)
             raise
@@ -126,7 +126,7 @@ def predict(
 
 
 def _predict_all(
-    estimator: EdgeCape, prompt: Prompt, queries: list[Path], journal: Journal, boxes: Boxes | None, batch: int
+    estimator: EdgeCape, prompt: Prompt, queries: list[Path], journal: Journal, boxes: Boxes | None, batch_size: int
 ) -> tuple[str, list[str]]:
     """A line that says what happened, and messages of what could not be done."""
     from edgecape.batch.queries import count
@@ -137,7 +137,7 @@ def _predict_all(
     start = time.perf_counter()
     with _progress() as progress:
         task = progress.add_task("predicting", total=count(queries))
-        for outcome in run(estimator, prompt, queries, journal, boxes, batch):
+        for outcome in run(estimator, prompt, queries, journal, boxes, batch_size):
             if isinstance(outcome, EdgeCapeError):
                 failed.append(str(outcome))
             elif outcome is None:

@@ -27,14 +27,14 @@ log = logging.getLogger("edgecape.studio")
 
 
 @dataclass(frozen=True)
-class Look:
+class Job:
     """A photo to find keypoints on."""
 
     image: Path
     box: Box | None = None
 
 
-Work = Look | list[Support]
+Work = Job | list[Support]
 Outcome = Pose | Prompt | EdgeCapeError
 
 
@@ -80,9 +80,9 @@ class Engine:
         with self._change:
             return sum(len(ticket.waiting) for ticket in (*self._line, *self._served))
 
-    def predict(self, prompt: Prompt, looks: Sequence[Look], deliver: Callable[[Outcome], None]) -> Ticket:
+    def predict(self, prompt: Prompt, jobs: Sequence[Job], deliver: Callable[[Outcome], None]) -> Ticket:
         """Line up; each photo delivers a Pose or an error."""
-        return self._submit(Ticket(prompt, deque(looks), deliver))
+        return self._submit(Ticket(prompt, deque(jobs), deliver))
 
     def encode(self, supports: list[Support], deliver: Callable[[Outcome], None]) -> Ticket:
         """Line up; delivers a Prompt or an error."""
@@ -153,7 +153,7 @@ class Engine:
         try:
             if prompt is None:
                 return [self.estimator.prompt(works[0])]
-            images, boxes = [look.image for look in works], [look.box for look in works]
+            images, boxes = [job.image for job in works], [job.box for job in works]
             return self.estimator.predict(prompt, images, boxes, batch_size=self._batch, errors="return")
         except EdgeCapeError as error:
             return [error] * len(works)

@@ -110,7 +110,7 @@ class Marks(Model):
     shots: list[Shot] = []
 
 
-class View(Model):
+class Display(Model):
     score_threshold: Share = 0.3
     graph_threshold: Share = 0.1
     show_names: bool = True
@@ -128,7 +128,7 @@ class Document(Marks):
     name: Title = Field(default="", description="of the kind of object; the category in exports")
     queries: list[Query] = []
     prompt: PromptId | None = Field(default=None, description="a saved prompt that is used while there are no shots")
-    settings: View = View()
+    settings: Display = Display()
 
     def used(self) -> list[str]:
         """Ids of its photos, each once."""

@@ -17,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from edgecape.errors import AnnotationError, EdgeCapeError
 from edgecape.studio import models, prompts
 from edgecape.studio.context import BINARY, PROBLEM, PROBLEMS, Answers, Ending, OneFile, Shared, content_of, download
-from edgecape.studio.engine import Look, Outcome
+from edgecape.studio.engine import Job, Outcome
 from edgecape.studio.limits import RefusedError
 from edgecape.studio.project import as_label, check_marks
 from edgecape.types import Pose, Prompt, as_box
@@ -122,17 +122,17 @@ async def post_predictions(wanted: models.PredictionRequest, studio: Shared) -> 
         raise AnnotationError(f"{len(wanted.photos)} photos are too many for one request; give at most {most}")
     prompt = studio.prompt(wanted.prompt)
     names = [studio.store.photo(item.photo).name for item in wanted.photos]
-    looks = [Look(studio.store.path(item.photo), as_box(item.box) if item.box else None) for item in wanted.photos]
+    jobs = [Job(studio.store.path(item.photo), as_box(item.box) if item.box else None) for item in wanted.photos]
     arrivals = Arrivals()
-    ticket = studio.engine.predict(prompt, looks, arrivals.deliver)
+    ticket = studio.engine.predict(prompt, jobs, arrivals.deliver)
 
     async def lines() -> AsyncIterator[str]:
-        for index, (item, look, name) in enumerate(zip(wanted.photos, looks, names, strict=True)):
+        for index, (item, job, name) in enumerate(zip(wanted.photos, jobs, names, strict=True)):
             found = models.Prediction(photo=item.photo, index=index)
             try:
                 found.pose = _pose(await arrivals.get())
             except EdgeCapeError as error:
-                found.error = str(error).replace(str(look.image), f"'{name}'")
+                found.error = str(error).replace(str(job.image), f"'{name}'")
             yield found.model_dump_json(exclude_none=True) + "\n"
 
     answer = Lines(lines())
