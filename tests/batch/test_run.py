@@ -84,7 +84,7 @@ def test_outcomes_come_in_batches_and_memory_holds_one(tmp_path):
             yield path
 
     with Journal(tmp_path / "journal.jsonl", prompt) as journal:
-        outcomes = run(model, prompt, endless(), journal, batch=3)
+        outcomes = run(model, prompt, endless(), journal, batch_size=3)
         first = [next(outcomes) for _ in range(3)]
         assert len(taken) == 3
         assert isinstance(first[0], ImageError) and isinstance(first[2], ImageError)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +47,11 @@ def strict(tmp_path: Path):
 
 def test_status(http):
     http.post("/api/prompts", json=marks(*upload_lamps(http, 1)))  # waits for the model
-    status = http.get("/api/status").json()
+    for _ in range(100):  # the worker's thread may still be putting its tools away
+        status = http.get("/api/status").json()
+        if not status["queue"]["running"]:
+            break
+        time.sleep(0.05)
     assert status["version"] == __version__
     assert status["model"]["state"] == "ready" and status["model"]["fingerprint"] == tiny_model().fingerprint
     assert status["limits"]["pixels"] == Limits().pixels and status["queue"] == {"waiting": 0, "running": 0}
