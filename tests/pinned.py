@@ -28,11 +28,13 @@ def of_examples(model: EdgeCape) -> Iterator[tuple[str, Found]]:
         yield f"example {example.name}", _found(model.predict(prompt, list(example.queries)), prompt.graph)
 
 
-def of_data(model: EdgeCape, folder: Path) -> Iterator[tuple[str, Found]]:
-    """1 and 5 shots of each category, with and without names, on four other photos."""
+def of_data(model: EdgeCape, folder: Path, wanted: tuple[str, ...] = ()) -> Iterator[tuple[str, Found]]:
+    """1 and 5 shots of each category, or of those wanted, with and without names, on four other photos."""
     data = json.loads((folder / "annotations/val.json").read_text())
     files = {image["id"]: folder / "images" / image["file_name"] for image in data["images"]}
     for category in data["categories"]:
+        if wanted and category["name"] not in wanted:
+            continue
         members = [entry for entry in data["annotations"] if entry["category_id"] == category["id"]]
         members.sort(key=lambda entry: (-entry["num_keypoints"], entry["id"]))
         complete = [entry for entry in members if entry["num_keypoints"] == len(category["keypoints"])]

@@ -107,7 +107,8 @@ def test_it_finds_on_the_examples_what_it_always_found(model: EdgeCape):
 @needs_backbone
 @pytest.mark.shared
 def test_it_finds_on_photos_what_it_always_found(model: EdgeCape, shared):
-    assert compare(pinned.of_data(model, shared / "data/mpmini")) == 24
+    some = ("horse", "fruitfly_wing", "mouse_mirror_two_views")  # all of them take five minutes
+    assert compare(pinned.of_data(model, shared / "data/mpmini", some)) == 12
 
 
 @needs_backbone
