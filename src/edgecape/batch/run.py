@@ -16,7 +16,7 @@ from edgecape.io.images import RGB
 from edgecape.types import Box, Prompt
 
 if TYPE_CHECKING:
-    from edgecape.predictor import EdgeCape  # imports torch
+    from edgecape.predictor import EdgeCape
 
 
 @dataclass(frozen=True, eq=False)

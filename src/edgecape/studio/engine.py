@@ -20,7 +20,7 @@ from edgecape.studio.limits import RefusedError
 from edgecape.types import Box, Pose, Prompt, Support
 
 if TYPE_CHECKING:
-    from edgecape.predictor import EdgeCape  # imports torch
+    from edgecape.predictor import EdgeCape
 
 STOPPED = "the studio was stopped; start it again"
 log = logging.getLogger("edgecape.studio")
