@@ -18,15 +18,13 @@ from edgecape.examples.lamps import EDGES, NAMES, draw_lamp
 from edgecape.matching.network import build_network
 from edgecape.matching.settings import MatchingSettings
 from edgecape.model.backbone import normalise_pixels
+from edgecape.model.dinov2 import Dinov2Shape
 from edgecape.model.settings import BackboneSettings, NetworkSettings
 from edgecape.predictor import EdgeCape
 from edgecape.runtime.torch_runtime import TorchRuntime
 from edgecape.training.initialise import start_from_matching
 from edgecape.training.sampler import EpisodeSettings
 from edgecape.training.settings import PHASES, PhaseSettings, TrainSettings
-
-if TYPE_CHECKING:
-    from transformers import Dinov2Config
 
 TINY_WIDTH = 12  # of tiny_dinov2
 BACKBONE = BackboneSettings(name="toy", image_size=(112, 112))
@@ -56,19 +54,13 @@ class ToyBackbone(nn.Module):
     def lower(self, pixels: Tensor, blocks: int = 0) -> Tensor:
         return self(pixels)
 
+    def fused(self) -> ToyBackbone:
+        return self
 
-def tiny_dinov2(layers: int = 3) -> Dinov2Config:
+
+def tiny_dinov2(layers: int = 3) -> Dinov2Shape:
     """A DINOv2 of the usual shape, but thin and shallow."""
-    from transformers import Dinov2Config
-
-    return Dinov2Config(
-        hidden_size=TINY_WIDTH,
-        num_hidden_layers=layers,
-        num_attention_heads=2,
-        patch_size=14,
-        image_size=518,
-        use_mask_token=False,
-    )
+    return Dinov2Shape(TINY_WIDTH, layers, heads=2)
 
 
 def write_lamps(folder: Path, number: int = 8, categories: tuple[str, ...] = ("lamp",)) -> Path:

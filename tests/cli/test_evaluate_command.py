@@ -14,6 +14,7 @@ import torch
 from edgecape.cli.main import main
 from edgecape.evaluation.results import Result
 from edgecape.model.backbone import Backbone
+from edgecape.model.dinov2 import Dinov2Shape
 from edgecape.model.settings import BackboneSettings
 from edgecape.predictor import EdgeCape
 from edgecape.runtime.torch_runtime import TorchRuntime
@@ -28,12 +29,8 @@ SIMPLE = ["copy support", "nearest feature, layer 2", "nearest feature, layer 3"
 
 def tiny_backbone(settings: BackboneSettings, state=None) -> tuple[Backbone, str]:
     """A DINOv2 of three narrow layers; the same weights whatever layers are asked for."""
-    from transformers import Dinov2Config
-
     torch.manual_seed(0)
-    sizes = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "patch_size": 14}
-    config = Dinov2Config(**sizes, image_size=56, use_mask_token=False)
-    return Backbone(config, replace(settings, image_size=(56, 56))).eval(), "tiny"
+    return Backbone(Dinov2Shape(16, 3, heads=2), replace(settings, image_size=(56, 56))).eval(), "tiny"
 
 
 @pytest.fixture(scope="module")

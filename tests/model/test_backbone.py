@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 
 import cv2
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 from edgecape.errors import SettingsError
 from edgecape.io.images import load_image
 from edgecape.model.backbone import Backbone, checkpoint_name, normalise_pixels, resample_position_grid
+from edgecape.model.dinov2 import FusedBlock
 from edgecape.model.settings import BackboneSettings
 from edgecape.weights.backbones import DINOV2_SMALL, backbone_config, load_backbone, read_wheel, wheel_path
 
@@ -91,7 +93,6 @@ def test_position_grid_goes_row_by_row():
 def test_features_of_frames_that_need_not_be_square(size):
     backbone = Backbone(tiny_dinov2(), BackboneSettings(image_size=size)).eval()
     backbone.load(random_state(backbone))
-    assert backbone.patch == 14
     assert backbone.channels == 12
     found = backbone(pixels(*size, batch=2))
     assert found.shape == (2, 12, size[0] // 14, size[1] // 14)
@@ -100,20 +101,32 @@ def test_features_of_frames_that_need_not_be_square(size):
 
 def test_features_are_the_normed_patch_tokens_of_the_model():
     """The same numbers as the plain `transformers` model gives, with the position grid put in its place."""
-    from transformers import Dinov2Model
+    from transformers import Dinov2Config, Dinov2Model
 
-    backbone = Backbone(tiny_dinov2(), BackboneSettings(image_size=(56, 56))).eval()
+    shape = tiny_dinov2()
+    backbone = Backbone(shape, BackboneSettings(image_size=(56, 56))).eval()
     state = random_state(backbone)
     backbone.load(state)
-    config = tiny_dinov2()
-    config.image_size = [56, 56]
-    model = Dinov2Model(config).eval()
+    sizes = {"hidden_size": shape.width, "num_hidden_layers": shape.blocks, "num_attention_heads": shape.heads}
+    model = Dinov2Model(Dinov2Config(**sizes, patch_size=14, image_size=[56, 56], use_mask_token=False)).eval()
     state["embeddings.position_embeddings"] = resample_position_grid(state["embeddings.position_embeddings"], 4, 4)
     model.load_state_dict({name: state[checkpoint_name(name, state)] for name in model.state_dict()})
     frame = pixels(56, 56)
     with torch.no_grad():
         tokens = model(frame).last_hidden_state[:, 1:]
     torch.testing.assert_close(backbone(frame), tokens.transpose(1, 2).unflatten(-1, (4, 4)))
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_fused_blocks_give_the_same_features(gated):
+    """Queries, keys and values from one projection, layer scales inside the weights: the same numbers."""
+    settings = BackboneSettings(image_size=(56, 56), layers=(1, 3))
+    backbone = Backbone(replace(tiny_dinov2(), gated=gated), settings).eval()
+    backbone.load(random_state(backbone))
+    frame, fused = pixels(56, 56, batch=2), backbone.fused()
+    torch.testing.assert_close(fused(frame), backbone(frame), rtol=1e-4, atol=1e-5)
+    assert sum(isinstance(part, FusedBlock) for part in fused.modules()) == 3
+    assert not any(isinstance(part, FusedBlock) for part in backbone.modules())  # which is left as it was
 
 
 def test_several_layers_are_concatenated():

@@ -6,8 +6,6 @@ everything below the updated blocks can be cached while they learn. For predicti
 
 from __future__ import annotations
 
-import copy
-
 import torch
 from torch import Tensor, nn
 
@@ -62,8 +60,7 @@ class LoRA(nn.Module):
     @torch.no_grad()
     def fold(self, backbone: Backbone) -> Backbone:
         """A backbone with the updates made for good; all other weights are shared with the one given."""
-        shared = {id(tensor): tensor for tensor in (*backbone.parameters(), *backbone.buffers())}
-        folded = copy.deepcopy(backbone, shared)
+        folded = backbone.sharing()
         for block, weights in zip(self._blocks_of(folded), self.weights(backbone), strict=True):
             for name, weight in weights.items():
                 layer = block.get_submodule(name.removesuffix(".weight"))

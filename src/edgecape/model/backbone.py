@@ -1,7 +1,8 @@
-"""Frozen image features: any feature-map backbone of `transformers`, DINOv2 with the release's position grid."""
+"""Frozen image features: DINOv2 with the release's position grid, or any feature-map backbone of `transformers`."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from edgecape.errors import SettingsError
+from edgecape.model.dinov2 import Dinov2, Dinov2Shape, FusedBlock
 from edgecape.model.settings import BackboneSettings
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -40,7 +42,7 @@ def resample_position_grid(position: Tensor, height: int, width: int) -> Tensor:
     return torch.cat((class_token, patches.flatten(2).transpose(1, 2)), dim=1)
 
 
-# transformers 5 renamed DINOv2's attention; checkpoints keep the old names
+# Our names of DINOv2's attention are those of transformers 5; checkpoints keep the names of before
 RENAMED = {".attention.o_proj.": ".attention.output.dense."} | {
     f".attention.{new}_proj.": f".attention.attention.{old}."
     for new, old in (("q", "query"), ("k", "key"), ("v", "value"))
@@ -48,7 +50,7 @@ RENAMED = {".attention.o_proj.": ".attention.output.dense."} | {
 
 
 def checkpoint_name(name: str, state: dict[str, Tensor]) -> str:
-    """The checkpoint's name of a parameter of the installed `transformers`."""
+    """The checkpoint's name of a parameter of ours."""
     if name not in state:
         for new, old in RENAMED.items():
             name = name.replace(new, old)
@@ -59,45 +61,41 @@ class Backbone(nn.Module):
     """Frames in, one feature map out; frozen unless the settings say otherwise."""
 
     def __init__(self, config: Any, settings: BackboneSettings):
-        """config: a `transformers` configuration of a model with a backbone class."""
-        from transformers import AutoBackbone
-
+        """config: a `Dinov2Shape`, or a `transformers` configuration of a model with a backbone class."""
         super().__init__()
         self.settings = settings
-        self.is_dinov2 = config.model_type == "dinov2"
-        stages = len(config.stage_names)  # stage 0 is the stem
+        self.is_dinov2 = isinstance(config, Dinov2Shape)
+        stages = 1 + config.blocks if self.is_dinov2 else len(config.stage_names)  # stage 0 is the stem
         for layer in settings.layers:
             if not -stages < layer < stages or layer == 0:
                 raise SettingsError(f"backbone layer {layer} does not exist; {settings.name} has 1 to {stages - 1}")
-        config.out_indices = sorted({layer % stages for layer in settings.layers})
-        config.image_size = list(settings.image_size) if self.is_dinov2 else settings.image_size[0]
-        self.model = AutoBackbone.from_config(config)
+        layers = sorted({layer % stages for layer in settings.layers})
+        self.norm = None
         if self.is_dinov2:
-            # The grid is resampled once, at load time, and fits every frame: nothing is interpolated in forward.
-            embeddings = self.model.embeddings
-            embeddings.interpolate_pos_encoding = lambda tokens, height, width: embeddings.position_embeddings
-            del self.model.encoder.layer[max(config.out_indices) :]  # layers above the last one used
-        # transformers' SwinV2 backbone leaves out the model's final norm, which earlier CAPE work applies
-        last = config.model_type == "swinv2" and max(config.out_indices) == stages - 1
-        self.norm = nn.LayerNorm(self.model.channels[-1]) if last else None
+            height, width = settings.image_size
+            # The grid of positions is resampled once, at load time, and fits every frame.
+            self.model: Any = Dinov2(config, (height // config.patch, width // config.patch), layers)
+        else:
+            from transformers import AutoBackbone
+
+            config.out_indices, config.image_size = layers, settings.image_size[0]
+            self.model = AutoBackbone.from_config(config)
+            # transformers' SwinV2 backbone leaves out the model's final norm, which earlier CAPE work applies
+            if config.model_type == "swinv2" and max(layers) == stages - 1:
+                self.norm = nn.LayerNorm(self.model.channels[-1])
         self.requires_grad_(settings.trainable)
 
     @property
     def channels(self) -> int:
         return sum(self.model.channels)
 
-    @property
-    def patch(self) -> int:
-        return int(self.model.config.patch_size)
-
     def load(self, state: dict[str, Tensor]) -> None:
         """Load tensors under the names of hub checkpoints, DINOv2 at the position grid it was trained with."""
-        prefix = f"{self.model.config.model_type}."
+        prefix = "dinov2." if self.is_dinov2 else f"{self.model.config.model_type}."
         state = {name.removeprefix(prefix): tensor for name, tensor in state.items()}
         if self.is_dinov2:
             key = "embeddings.position_embeddings"
-            h, w = self.settings.image_size
-            state[key] = resample_position_grid(state[key], h // self.patch, w // self.patch)
+            state[key] = resample_position_grid(state[key], *self.model.grid)
         if self.norm is not None:
             self.norm.load_state_dict({kind: state[f"layernorm.{kind}"] for kind in ("weight", "bias")})
         self.model.load_state_dict({name: state[checkpoint_name(name, state)] for name in self.model.state_dict()})
@@ -132,11 +130,11 @@ class Backbone(nn.Module):
         """Tokens (B, 1 + hw, C) below the last `blocks` blocks in use; the features themselves if blocks is 0."""
         with torch.set_grad_enabled(torch.is_grad_enabled() and self.settings.trainable):
             if blocks:
-                tokens = self.model.embeddings(pixels)
+                tokens: Tensor = self.model.embeddings(pixels)
                 for block in self.model.encoder.layer[: self.below(blocks)]:
-                    tokens = _hidden(block(tokens))
+                    tokens = block(tokens)
                 return tokens
-            maps = list(self.model(pixels).feature_maps)
+            maps = list(self.model(pixels) if self.is_dinov2 else self.model(pixels).feature_maps)
             if self.norm is not None:
                 maps[-1] = self.norm(maps[-1].movedim(1, -1)).movedim(-1, 1)
             size = maps[0].shape[-2:]
@@ -146,16 +144,22 @@ class Backbone(nn.Module):
         """What `lower` gave → features (B, C, h, w). weights: of the blocks, by name, to be used instead of theirs."""
         if not blocks:
             return tokens
-        grid = [side // self.patch for side in self.settings.image_size]
         below, maps = self.below(blocks), []
         for number, block in enumerate(self.model.encoder.layer[below:]):
             own = {} if weights is None else dict(weights[number])
-            tokens = _hidden(torch.func.functional_call(block, own, (tokens,)))
+            tokens = torch.func.functional_call(block, own, (tokens,))
             if below + number + 1 in self.model.out_indices:
-                maps.append(self.model.layernorm(tokens)[:, 1:].transpose(1, 2).unflatten(2, grid))
+                maps.append(self.model.as_map(tokens))
         return torch.cat(maps, dim=1)
 
+    def sharing(self) -> Backbone:
+        """A copy with the same weights, not with copies of them."""
+        shared = {id(tensor): tensor for tensor in (*self.parameters(), *self.buffers())}
+        return copy.deepcopy(self, shared)
 
-def _hidden(output: Any) -> Tensor:
-    """What a block gives, which some versions of `transformers` wrap."""
-    return output if isinstance(output, Tensor) else output[0]
+    def fused(self) -> Backbone:
+        """For prediction alone, and faster at it."""
+        found = self.sharing()
+        if self.is_dinov2:
+            found.model.encoder.layer = nn.ModuleList(FusedBlock(block) for block in self.model.encoder.layer)
+        return found

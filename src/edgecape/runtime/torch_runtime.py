@@ -47,7 +47,7 @@ class TorchRuntime:
         tensors = fingerprint(self.network.state_dict())
         self.fingerprint = hashlib.sha256(f"{tensors}{self.config.identity()}".encode()).hexdigest()[:16]
         lora = lora_of(self.network)
-        self.folded = self.backbone if lora is None else lora.fold(self.backbone)
+        self.folded = (self.backbone if lora is None else lora.fold(self.backbone)).fused()
         self.to(device or best_device())
 
     # --- loading and saving ------------------------------------------------------------------------------

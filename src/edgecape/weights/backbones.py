@@ -17,6 +17,7 @@ from torch import Tensor
 
 from edgecape.errors import WeightsError
 from edgecape.model.backbone import Backbone
+from edgecape.model.dinov2 import Dinov2Shape
 from edgecape.model.settings import BackboneSettings
 
 DINOV2_SMALL = "facebook/dinov2-small"
@@ -137,33 +138,41 @@ def load_backbone_state(name: str) -> tuple[dict[str, Tensor], str]:
 
 
 # Architectures that need no configuration file from a hub.
-_DINOV2 = {"small": (384, 12, 6), "base": (768, 12, 12), "large": (1024, 24, 16), "giant": (1536, 40, 24)}
+DINOV2 = {
+    "small": Dinov2Shape(384, 12, 6),
+    "base": Dinov2Shape(768, 12, 12),
+    "large": Dinov2Shape(1024, 24, 16),
+    "giant": Dinov2Shape(1536, 40, 24, gated=True),
+}
 
 
 def backbone_config(name: str) -> Any:
-    """The `transformers` configuration of a backbone: known, from a local folder, or from the hub."""
-    from transformers import AutoConfig, Dinov2Config, Swinv2Config
-
+    """What `Backbone` is built from: known, from a local folder, or from the hub."""
     size = name.removeprefix("facebook/dinov2-")
-    if size in _DINOV2:
-        width, layers, heads = _DINOV2[size]
-        return Dinov2Config(
-            hidden_size=width,
-            num_hidden_layers=layers,
-            num_attention_heads=heads,
-            patch_size=14,
-            image_size=518,
-            use_swiglu_ffn=size == "giant",
-            use_mask_token=False,
-        )
+    if size in DINOV2:
+        return DINOV2[size]
+    from transformers import AutoConfig, Swinv2Config
+
     if name == "microsoft/swinv2-tiny-patch4-window8-256":
         return Swinv2Config(image_size=256, window_size=8, embed_dim=96, depths=[2, 2, 6, 2], num_heads=[3, 6, 12, 24])
     if not os.path.exists(name) and not hub_reachable():
         raise WeightsError(f"the configuration of backbone '{name}' is not built in and the hub cannot be reached")
     try:
-        return AutoConfig.from_pretrained(name)
+        config = AutoConfig.from_pretrained(name)
     except Exception as error:
         raise WeightsError(f"'{name}' is no backbone that transformers knows: {error}") from error
+    return _dinov2_shape(config) if config.model_type == "dinov2" else config
+
+
+def _dinov2_shape(config: Any) -> Dinov2Shape:
+    """Of a `transformers` configuration."""
+    return Dinov2Shape(
+        config.hidden_size,
+        config.num_hidden_layers,
+        config.num_attention_heads,
+        config.patch_size,
+        config.use_swiglu_ffn,
+    )
 
 
 def load_backbone(settings: BackboneSettings, state: dict[str, Tensor] | None = None) -> tuple[Backbone, str]:
