@@ -25,7 +25,10 @@ Found = dict[str, NDArray[np.float32]]
 def of_examples(model: EdgeCape) -> Iterator[tuple[str, Found]]:
     for example in all_examples():
         prompt = model.prompt(example.support)
-        yield f"example {example.name}", _found(model.predict(prompt, list(example.queries)), prompt.graph)
+        yield (
+            f"example {example.name}",
+            _found(model.predict(prompt, list(example.queries), effort="best"), prompt.graph),
+        )
 
 
 def of_data(model: EdgeCape, folder: Path, wanted: tuple[str, ...] = ()) -> Iterator[tuple[str, Found]]:
@@ -45,7 +48,7 @@ def of_data(model: EdgeCape, folder: Path, wanted: tuple[str, ...] = ()) -> Iter
             for names in (category["keypoints"], None):
                 prompt = model.prompt([_support(shot, category, files, names) for shot in shots[:number]])
                 photos = [files[query["image_id"]] for query in queries]
-                poses = model.predict(prompt, photos, [query["bbox"] for query in queries])
+                poses = model.predict(prompt, photos, [query["bbox"] for query in queries], effort="best")
                 yield f"{category['name']}|{number}|{'named' if names else 'unnamed'}", _found(poses, prompt.graph)
 
 

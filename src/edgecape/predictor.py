@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from edgecape import geometry
 from edgecape.errors import AnnotationError, EdgeCapeError, SettingsError
 from edgecape.io.images import RGB, load_image
-from edgecape.matching import views
-from edgecape.runtime.base import Located, Runtime
+from edgecape.runtime.base import Crops, Effort, Located, Runtime, check_effort
+from edgecape.runtime.onnx_runtime import OnnxRuntime, Precision, is_exported
 from edgecape.skeleton import adjacency, flip_index, flip_pairs, fully_connected
 from edgecape.types import Box, Pose, Prompt, Support, as_box
 
@@ -32,10 +33,13 @@ Found: TypeAlias = "Pose | list[Pose] | EdgeCapeError"
 """Of one image: its pose, a list of poses if it had a list of boxes, or with errors="return" what was wrong with it."""
 
 
+Given = TypeVar("Given")
+
+
 class EdgeCape:
     """A model, ready for photos."""
 
-    def __init__(self, runtime: Runtime):
+    def __init__(self, runtime: Runtime[Any]):
         self.runtime = runtime
 
     @classmethod
@@ -45,10 +49,13 @@ class EdgeCape:
         device: str | torch.device | None = None,
         phase: int | None = None,
     ) -> EdgeCape:
-        """The default model, a saved folder, a hub id, or an official EdgeCape or GraphCape checkpoint (.pth).
+        """The default model, a saved or exported folder, a hub id, or an official EdgeCape or GraphCape checkpoint.
 
-        phase: of an official checkpoint that does not say it.
+        phase: of an official checkpoint that does not say it. A folder that `edgecape export` wrote runs in
+        onnxruntime, without torch.
         """
+        if source is not None and is_exported(source):
+            return cls(OnnxRuntime(source))
         from edgecape.runtime.torch_runtime import TorchRuntime
 
         return cls(TorchRuntime.load(source, device, phase))
@@ -56,6 +63,13 @@ class EdgeCape:
     def save_pretrained(self, folder: str | os.PathLike[str], with_backbone: bool = False) -> None:
         """Write config.json and model.safetensors; with_backbone makes the folder self-contained."""
         self.torch_runtime.save(folder, with_backbone)
+
+    def export(self, folder: str | os.PathLike[str], precision: Precision = "fp32") -> None:
+        """Write the model as ONNX graphs, for `EdgeCape.from_pretrained(folder)` without torch. precision: of the
+        weights; "fp16" halves the files, "int8" makes them smaller still and loses a little accuracy."""
+        from edgecape.runtime.export import export
+
+        export(self.torch_runtime, folder, precision)
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
         """Upload to a model hub; options go to `huggingface_hub.HfApi.create_repo`."""
@@ -108,44 +122,46 @@ class EdgeCape:
         usable: NDArray[np.bool_] = np.logical_or.reduce(seen)
         if not usable.any():
             raise AnnotationError("no keypoint is visible in any support; mark at least one")
-        rendered = [self._pictures(shot, names) for shot in shots]
+        rendered = [self._crops(shot, names) for shot in shots]
         frames, coordinates = (np.stack(parts, axis=1) for parts in zip(*rendered, strict=True))
         K = len(usable)
         prior = fully_connected(K) if skeleton is None else adjacency(skeleton, K)
         pairs = flip_pairs(names) if symmetry is None else symmetry
-        flip = flip_index(K, pairs) if pairs else None
-        arrays = self.runtime.encode(frames, coordinates, seen, prior, flip)
+        views, graph = self.runtime.encode(Crops(frames, coordinates, seen), prior)
         return Prompt(
-            **arrays._asdict(),
+            **views._asdict(),
+            **graph._asdict(),
             usable=usable,
-            flip_index=flip,
+            flip_index=flip_index(K, pairs) if pairs else None,
+            frames=frames,
+            coordinates=coordinates,
+            visible=seen,
             skeleton=skeleton,
             names=names,
-            shots=len(shots),
             model=self.fingerprint,
         )
 
-    def _pictures(self, shot: Support, names: tuple[str, ...] | None) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-        """All that the model wants to see of a support: frames (P, h, w, 3) and the keypoints (P, K, 2) in them."""
+    def _crops(self, shot: Support, names: tuple[str, ...] | None) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+        """A support in all sizes the model wants: frames (L, h, w, 3) and the keypoints (L, K, 2) in them."""
         photo = load_image(shot.image)
         pyramid, size = geometry.Pyramid(photo), self.runtime.size
         box = shot.box or (0.0, 0.0, float(photo.shape[1]), float(photo.shape[0]))
-        scales = {picture.scale for picture in self.runtime.pictures}
-        crops = {scale: geometry.crop_transform(box, size, scale) for scale in (1.0, *scales)}
-        _check_inside(_in_frame(crops[1.0], shot.keypoints, size), shot, names)
-        frames = {scale: pyramid.warp(crops[scale], size) for scale in scales}
-        seen, placed = [], []
-        for view, scale in self.runtime.pictures:
-            seen.append(views.show(frames[scale], view))
-            placed.append(_in_frame(views.transform(view, size) @ crops[scale], shot.keypoints, size))
-        return np.stack(seen), np.stack(placed).astype(np.float32)
+        usual = geometry.crop_transform(box, size)
+        _check_inside(_in_frame(usual, shot.keypoints, size), shot, names)
+        crops = [geometry.crop_transform(box, size, scale) for scale in self.runtime.scales]
+        placed = np.stack([_in_frame(crop, shot.keypoints, size) for crop in crops])
+        return np.stack([pyramid.warp(crop, size) for crop in crops]), placed.astype(np.float32)
 
     # --- prediction --------------------------------------------------------------------------------------
 
     @overload
-    def predict(self, prompt: Prompt, images: Iterator[Picture], *, batch_size: int = ...) -> Iterator[Pose]: ...
+    def predict(
+        self, prompt: Prompt, images: Iterator[Picture], *, batch_size: int = ..., effort: Effort = ...
+    ) -> Iterator[Pose]: ...
     @overload
-    def predict(self, prompt: Prompt, images: Picture | Sequence[Picture], *, batch_size: int = ...) -> list[Pose]: ...
+    def predict(
+        self, prompt: Prompt, images: Picture | Sequence[Picture], *, batch_size: int = ..., effort: Effort = ...
+    ) -> list[Pose]: ...
     @overload
     def predict(
         self,
@@ -154,6 +170,7 @@ class EdgeCape:
         boxes: Iterable[Boxes] | None = ...,
         batch_size: int = ...,
         errors: Literal["raise", "return"] = ...,
+        effort: Effort = ...,
     ) -> Iterator[Found]: ...
     @overload
     def predict(
@@ -163,6 +180,7 @@ class EdgeCape:
         boxes: Iterable[Boxes] | ArrayLike | None = ...,
         batch_size: int = ...,
         errors: Literal["raise", "return"] = ...,
+        effort: Effort = ...,
     ) -> list[Found]: ...
 
     def predict(
@@ -172,6 +190,7 @@ class EdgeCape:
         boxes: Any = None,
         batch_size: int = 8,
         errors: Literal["raise", "return"] = "raise",
+        effort: Effort = "auto",
     ) -> Any:
         """One Pose per image: paths, PIL images or RGB arrays.
 
@@ -179,6 +198,8 @@ class EdgeCape:
         of images fits in memory. boxes: one (x, y, w, h) per image, None for the whole image, or a list of boxes,
         which gives a list of poses for that image. errors: "return" puts the error in the place of a bad image's
         pose instead of raising it. A keypoint that no support showed comes back as NaN with score 0.
+        effort: "fast" takes one pass of the backbone and one view of the supports, "best" two passes and all views,
+        "auto" decides for each query; `Pose.effort` says which way was taken.
         """
         if not isinstance(prompt, Prompt):
             remedy = "; make one of it with model.prompt(support)" if isinstance(prompt, Support) else ""
@@ -189,21 +210,21 @@ class EdgeCape:
             raise SettingsError(f"batch_size is {batch_size!r}; give a whole number from 1 on")
         if errors not in ("raise", "return"):
             raise SettingsError(f"errors is {errors!r}; it can be 'raise' or 'return'")
+        check_effort(effort)
         if isinstance(images, (str, os.PathLike)) or hasattr(images, "mode") or _is_image_array(images):
             images, boxes = [images], None if boxes is None else [boxes]
         if not isinstance(images, Iterable):
             raise AnnotationError(f"images must be an image, a list of images or an iterator, got {images!r}")
         paired = _with_boxes(images, boxes)
-        stream = self._stream(prompt, paired, batch_size, errors)
+        stream = self._stream(prompt, paired, batch_size, errors, effort)
         return stream if isinstance(images, Iterator) else list(stream)
 
     def _stream(
-        self, prompt: Prompt, images: Iterator[tuple[Any, Any]], batch_size: int, errors: str
+        self, prompt: Prompt, images: Iterator[tuple[Any, Any]], batch_size: int, errors: str, effort: Effort
     ) -> Iterator[Found]:
-        while group := list(islice(images, batch_size)):
-            prepared = [self._prepare(image, boxes, errors) for image, boxes in group]
+        for prepared in _ahead(self._prepared(images, batch_size, errors)):
             crops = [crop for item in prepared if isinstance(item, list) for crop in item]
-            poses = iter(self._locate(prompt, crops, batch_size))
+            poses = iter(self._locate(prompt, crops, batch_size, effort))
             for item in prepared:
                 if isinstance(item, EdgeCapeError):
                     yield item
@@ -211,6 +232,13 @@ class EdgeCape:
                     yield [next(poses) for _ in item]
                 else:
                     yield next(poses)
+
+    def _prepared(
+        self, images: Iterator[tuple[Any, Any]], batch_size: int, errors: str
+    ) -> Iterator[list[list[_Crop] | EdgeCapeError]]:
+        """Batches of images, read and cropped."""
+        while group := list(islice(images, batch_size)):
+            yield [self._prepare(image, boxes, errors) for image, boxes in group]
 
     def _prepare(self, source: Any, boxes: Any, errors: str) -> list[_Crop] | EdgeCapeError:
         """The crops of one image; the image itself is let go."""
@@ -234,10 +262,10 @@ class EdgeCape:
         transform = geometry.crop_transform(box, self.runtime.size)
         return _Crop(pyramid.warp(transform, self.runtime.size), transform, box)
 
-    def _locate(self, prompt: Prompt, crops: list[_Crop], batch_size: int) -> Iterator[Pose]:
+    def _locate(self, prompt: Prompt, crops: list[_Crop], batch_size: int, effort: Effort) -> Iterator[Pose]:
         for start in range(0, len(crops), batch_size):
             part = crops[start : start + batch_size]
-            found = self.runtime.locate(np.stack([crop.frame for crop in part]), prompt)
+            found = self.runtime.locate(np.stack([crop.frame for crop in part]), prompt, effort)
             yield from (self._pose(prompt, crop, Located(*one)) for crop, *one in zip(part, *found, strict=True))
 
     def _pose(self, prompt: Prompt, crop: _Crop, found: Located) -> Pose:
@@ -256,6 +284,7 @@ class EdgeCape:
             proposals=placed(found.proposals),
             names=prompt.names,
             skeleton=prompt.skeleton,
+            effort="best" if found.best else "fast",
         )
 
 
@@ -265,6 +294,16 @@ class _Crop(NamedTuple):
     frame: RGB
     transform: geometry.Matrix
     box: Box
+
+
+def _ahead(items: Iterator[Given]) -> Iterator[Given]:
+    """The same items, the next one made in a thread while this one is used."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        end = object()
+        waiting: Future[Any] = pool.submit(next, items, end)
+        while (item := waiting.result()) is not end:
+            waiting = pool.submit(next, items, end)
+            yield item
 
 
 class _Several(list[_Crop]):

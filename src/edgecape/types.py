@@ -141,6 +141,8 @@ class Pose:
     """(K, 2) pixels: the first guess, by similarity alone, before the graph decoder moved it."""
     names: tuple[str, ...] | None = None
     skeleton: tuple[tuple[int, int], ...] | None = None
+    effort: str = "best"
+    """How it was looked for: "fast" or "best"."""
 
     @property
     def found(self) -> NDArray[np.bool_]:
@@ -161,6 +163,7 @@ class Pose:
             "proposals": _places(self.proposals),
             "names": None if self.names is None else list(self.names),
             "skeleton": None if self.skeleton is None else [list(edge) for edge in self.skeleton],
+            "effort": self.effort,
         }
 
     @classmethod
@@ -175,7 +178,8 @@ class Pose:
                 f"a pose has {len(points)} keypoints, {len(proposals)} proposals, {len(scores)} scores"
             )
         edges = None if skeleton is None else as_edges(skeleton, len(points))
-        return cls(points, scores, as_box(values["box"]), proposals, None if names is None else tuple(names), edges)
+        labels, effort = None if names is None else tuple(names), str(values.get("effort", "best"))
+        return cls(points, scores, as_box(values["box"]), proposals, labels, edges, effort)
 
     def to_supervision(self) -> Any:
         """supervision.KeyPoints of one object; what was not found is at (0, 0) with confidence 0, as is usual there."""
@@ -198,11 +202,9 @@ class Prompt:
     """A kind of object as the model understood it from its supports: encoded once, used on any number of photos."""
 
     tokens: NDArray[np.float32]
-    """(V, K, d): what each keypoint looks like, in each view of the supports."""
+    """(V, K, d): what each keypoint looks like, in the supports as they are and, if the model wants it, mirrored."""
     places: NDArray[np.float32]
     """(V, K, 2): where it is there, in [0, 1] of the supports' frames, averaged."""
-    views: NDArray[np.int64]
-    """(V, 2): mirrored or not, and turned by how many quarters. The first view is the photo as it is."""
     usable: NDArray[np.bool_]
     """(K,): whether any support shows it; one that none shows is never found."""
     prior: NDArray[np.float32]
@@ -213,15 +215,26 @@ class Prompt:
     """(K, K): the predicted graph Ã, rows sum to 1 or 0."""
     flip_index: NDArray[np.int64] | None
     """(K,): which keypoint a mirror shows in the place of each; None if left and right are not known."""
+    frames: NDArray[np.uint8]
+    """(L, S, h, w, 3): the supports, cropped in L sizes, from which further views are encoded when a photo asks for
+    them. So a saved prompt shows its supports to whoever opens it."""
+    coordinates: NDArray[np.float32]
+    """(L, S, K, 2): the keypoints in these frames, in [0, 1]."""
+    visible: NDArray[np.bool_]
+    """(S, K): which keypoints each support shows."""
     skeleton: tuple[tuple[int, int], ...] | None
     """The edges that were given, None if none were."""
     names: tuple[str, ...] | None
-    shots: int
     model: str
     """Fingerprint of the model that made it; another model refuses it."""
 
     def __len__(self) -> int:
         return len(self.usable)
+
+    @property
+    def shots(self) -> int:
+        """How many supports it was made of."""
+        return len(self.visible)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """One safetensors file with its facts as JSON in the header; nothing in it can run."""
@@ -230,7 +243,7 @@ class Prompt:
         from edgecape.io.files import atomic_write
 
         arrays = {name: getattr(self, name) for name in PROMPT_ARRAYS if getattr(self, name) is not None}
-        facts = {"skeleton": self.skeleton, "names": self.names, "shots": self.shots, "model": self.model}
+        facts = {"skeleton": self.skeleton, "names": self.names, "model": self.model}
         with atomic_write(path, "wb") as file:
             file.write(save(arrays, metadata={"edgecape_prompt": json.dumps(facts)}))
 
@@ -242,10 +255,11 @@ class Prompt:
             with safe_open(path, framework="numpy") as file:
                 facts = json.loads((file.metadata() or {})["edgecape_prompt"])
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            if arrays["tokens"].ndim == 2:
+            if "frames" not in arrays and "tokens" in arrays:
                 raise ValueError("it was made by an earlier version; make it again from the photos")
             arrays.setdefault("flip_index", None)
-            sizes = dict(zip("VKd", arrays["tokens"].shape, strict=True)) | {"2": 2}
+            shapes = zip("VKdLShw3", arrays["tokens"].shape + arrays["frames"].shape, strict=True)
+            sizes = dict(shapes) | {"2": 2, "3": 3}
             _check_arrays(arrays, sizes)
             K = sizes["K"]
             skeleton, names = facts["skeleton"], facts["names"]
@@ -255,7 +269,6 @@ class Prompt:
                 **arrays,
                 skeleton=None if skeleton is None else as_edges(skeleton, K),
                 names=None if names is None else tuple(str(name) for name in names),
-                shots=int(facts["shots"]),
                 model=str(facts["model"]),
             )
         except FileNotFoundError:
@@ -267,12 +280,14 @@ class Prompt:
 PROMPT_ARRAYS: dict[str, tuple[str, type[np.generic]]] = {
     "tokens": ("VKd", np.float32),
     "places": ("VK2", np.float32),
-    "views": ("V2", np.int64),
     "usable": ("K", np.bool_),
     "prior": ("KK", np.float32),
     "weights": ("KK", np.float32),
     "graph": ("KK", np.float32),
     "flip_index": ("K", np.int64),
+    "frames": ("LShw3", np.uint8),
+    "coordinates": ("LSK2", np.float32),
+    "visible": ("SK", np.bool_),
 }
 
 
@@ -288,8 +303,6 @@ def _check_arrays(arrays: dict[str, Any], sizes: dict[str, int]) -> None:
             raise ValueError(f"its array '{name}' is {array.dtype} of shape {array.shape}")
         if not np.isfinite(array).all():
             raise ValueError(f"its array '{name}' holds values that are not numbers")
-    views, flip = arrays["views"], arrays["flip_index"]
-    if ((views < 0) | (views >= (2, 4))).any():
-        raise ValueError("its views are none of the eight of a square")
+    flip = arrays["flip_index"]
     if flip is not None and sorted(flip.tolist()) != list(range(len(flip))):
         raise ValueError("its flip_index is no exchange of keypoints")

@@ -11,6 +11,8 @@ from edgecape.model.network import Output
 from edgecape.model.pose_graph import PoseGraph
 from edgecape.model.proposals import locate
 
+CLEAR = torch.ones(2, dtype=torch.bool)
+
 
 def output(sharpness: float, B: int = 2, K: int = 5, seed: int = 0) -> Estimate:
     generator = torch.Generator().manual_seed(seed)
@@ -18,7 +20,7 @@ def output(sharpness: float, B: int = 2, K: int = 5, seed: int = 0) -> Estimate:
     A = torch.rand(B, K, K, generator=generator)
     A = A / A.sum(-1, keepdim=True)
     coordinates = proposals.peak + 0.02 * torch.randn(3, B, K, 2, generator=generator)
-    return Estimate(Output(coordinates, proposals, torch.ones(B, K, dtype=torch.bool), PoseGraph(A, A, A)), None)
+    return Estimate(Output(coordinates, proposals, torch.ones(B, K, dtype=torch.bool), PoseGraph(A, A, A)), None, CLEAR)
 
 
 def test_features_are_finite_and_follow_sharpness():
@@ -53,7 +55,7 @@ def test_two_keypoints_on_one_spot_share_it():
     similarity = crowded.output.proposals.similarity.clone()
     similarity[:, 1] = similarity[:, 0]
     share = FEATURES.index("own_share")
-    both = score_features(Estimate(crowded.output._replace(proposals=locate(similarity)), None))[..., share]
+    both = score_features(Estimate(crowded.output._replace(proposals=locate(similarity)), None, CLEAR))[..., share]
     alone = score_features(crowded)[..., share]
     assert (both[:, :2] <= 1e-4).all() and (alone[:, 0] > both[:, 0]).all()
 
@@ -73,7 +75,7 @@ def test_scores_fitted_by_another_version_are_refused():
 
 def test_a_keypoint_where_the_mass_is_scores_higher():
     here = output(20.0)
-    there = Estimate(here.output._replace(coordinates=1 - here.output.coordinates), None)
+    there = Estimate(here.output._replace(coordinates=1 - here.output.coordinates), None, CLEAR)
     near = FEATURES.index("near")
     assert (score_features(here)[..., near] > score_features(there)[..., near]).float().mean() > 0.8
 

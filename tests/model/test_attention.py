@@ -39,14 +39,18 @@ def test_attention_with_hidden_keys_and_a_bias_per_head():
     torch.testing.assert_close(ours(query, key, key, bias), expected)
 
 
+@pytest.mark.parametrize("keys", [7, 40])  # 40: queries are few, and keys and values are not projected
 @pytest.mark.parametrize("placed", ["query", "key", "both", "shared"])
 @torch.no_grad()
-def test_cross_attention_concatenates_content_and_position(placed):
+def test_cross_attention_concatenates_content_and_position(placed, keys):
     """A missing position is zeros; one without a batch holds for all samples."""
     ours = PositionedCrossAttention(width=8, heads=2, dropout=0.0).eval()
-    query, key = torch.randn(2, 5, 8), torch.randn(2, 7, 8)
+    for bias in (ours.attention.q_proj.bias, ours.attention.k_proj.bias, ours.attention.v_proj.bias):
+        bias.normal_()
+    query, key = torch.randn(2, 5, 8), torch.randn(2, keys, 8)
     query_position = torch.randn(2, 5, 8) if placed in ("query", "both") else None
-    key_position = {"key": torch.randn(2, 7, 8), "both": torch.randn(2, 7, 8), "shared": torch.randn(7, 8)}.get(placed)
+    positions = {"key": torch.randn(2, keys, 8), "both": torch.randn(2, keys, 8), "shared": torch.randn(keys, 8)}
+    key_position = positions.get(placed)
     found = ours(query, query_position, key, key_position)
 
     def joined(content, position):

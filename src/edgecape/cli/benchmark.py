@@ -43,7 +43,7 @@ def benchmark(
         runtime = TorchRuntime.load(source)
         network, backbone = runtime.network, runtime.backbone
     costs = count_costs(network, backbone, keypoints)
-    columns = ("part", "parameters (M)", "a query (GFLOP)", "a prompt (GFLOP)")
+    columns = ("part", "parameters (M)", "query, fast (GFLOP)", "query, best (GFLOP)", "prompt (GFLOP)")
     table = Table(*columns, title=f"one query; a prompt of one support; {keypoints} keypoints")
 
     def add(name: str, *numbers: int) -> None:
@@ -56,8 +56,9 @@ def benchmark(
     add("all", *(sum(column) for column in zip(*(part[1:] for part in costs), strict=True)))
     console.print(table)
     if runtime is not None and speed:
-        for name, seconds, ratio in measure_speed(runtime, keypoints):
-            console.print(f"{name:<28} {1000 * seconds:8.1f} ms   {ratio:5.2f} t_b")
+        timings = measure_speed(runtime, (keypoints, 68, 300))
+        for what, at, seconds, ratio in timings:
+            console.print(f"{what:<30} {at:>4} {1000 * seconds:9.1f} ms   {ratio:6.2f} t_b")
     return 0
 
 

@@ -17,6 +17,7 @@ COMMANDS = {
     "evaluate": "measure a model beside its baselines with the MP-100 protocol",
     "experiment": "wrong skeletons, and one result against another, with intervals",
     "benchmark": "count parameters and operations, and measure speed",
+    "export": "write a model as ONNX graphs, to be used without torch",
     "convert": "turn an official EdgeCape or GraphCape checkpoint into a model folder",
     "data": "check, assemble and split data sets",
 }

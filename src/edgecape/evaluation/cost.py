@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
@@ -13,10 +15,11 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from edgecape.matching.multiview import MultiView, Shots
+from edgecape.matching.multiview import UPRIGHT_VIEWS, MultiView, SupportViews
 from edgecape.model.backbone import Backbone
 from edgecape.model.network import Network
 from edgecape.predictor import EdgeCape
+from edgecape.runtime.base import Effort, Frames
 from edgecape.skeleton import fully_connected
 from edgecape.types import Support
 
@@ -39,32 +42,46 @@ REST = "similarity, votes, views"
 class Part(NamedTuple):
     name: str
     parameters: int
-    query: int  # operations per query, multiply and add counted as two
-    prompt: int  # operations per prompt of one support
+    fast: int  # operations per query at effort "fast", multiply and add counted as two
+    best: int  # … at effort "best"
+    prompt: int  # operations per prompt of one support, as it is made: upright views only
 
 
 def count_costs(network: Network, backbone: Backbone, keypoints: int = 17) -> list[Part]:
     """The backbone, with all its passes, and the parts of the head."""
     multiview = MultiView(network.eval())
     height, width = backbone.settings.image_size
+    upright, passes = multiview.views[:UPRIGHT_VIEWS], len(multiview.query_views)
+    crops = len(multiview.settings.views.scales)
     with torch.no_grad():
         once, features = _operations({}, lambda: backbone.eval()(torch.zeros(1, 3, height, width)))
-        pictures = len(multiview.pictures)
-        features = features[None, :, None]  # (B, P, S, C, h, w)
-        places = torch.rand(1, pictures, 1, keypoints, 2)
-        shots = Shots(features.expand(-1, pictures, -1, -1, -1, -1), places)
-        visible = torch.ones(1, 1, keypoints, dtype=torch.bool)
+        places = torch.rand(1, crops, keypoints, 2)
+        seen = torch.ones(1, crops, keypoints, dtype=torch.bool)
         prior = torch.from_numpy(fully_connected(keypoints))[None]
+        shown = features[:, None].expand(-1, crops, -1, -1, -1)
+
+        def encode() -> SupportViews:
+            first, mean = multiview.encode_view(shown, places, seen, prior)
+            for _ in upright[1:]:
+                multiview.encode_view(shown, places, seen, prior, first.graph)
+            tokens, means = (x[:, None].expand(-1, len(multiview.views), -1, -1) for x in (first.tokens, mean))
+            return SupportViews(tokens, means, first.usable, first.graph, torch.arange(keypoints))
+
         children = dict(network.named_children())
-        prompt, support = _operations(children, lambda: multiview.encode(shots, visible, prior))
-        passes = len(multiview.query_views)
-        query, _ = _operations(children, lambda: multiview(features[:, 0].expand(-1, passes, -1, -1, -1), support))
+        prompt, support = _operations(children, encode)
+        query = features[:, None].expand(-1, passes, -1, -1, -1)
+        run = functools.partial(multiview, query, support)
+        fast, best = (_operations(children, functools.partial(run, way))[0] for way in (True, False))
     parameters = Counter({name: _parameters(child) for name, child in children.items()})
     parameters["keypoint_proj"] += network.mask_token.numel()
-    parts = [Part("backbone", _parameters(backbone), passes * once[REST], pictures * once[REST])]
+    operations = once[REST]
+    parts = [
+        Part("backbone", _parameters(backbone), operations, passes * operations, crops * len(upright) * operations)
+    ]
     for title in dict.fromkeys((*(PARTS.get(name, name) for name in children), REST)):
         names = [name for name in (*children, REST) if PARTS.get(name, name) == title]
-        parts.append(Part(title, *(sum(table[name] for name in names) for table in (parameters, query, prompt))))
+        tables = (parameters, fast, best, prompt)
+        parts.append(Part(title, *(sum(table[name] for name in names) for table in tables)))
     return parts
 
 
@@ -96,31 +113,90 @@ def _parameters(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
+class Timing(NamedTuple):
+    what: str
+    at: int  # how many keypoints, photos in a batch, or supports
+    seconds: float  # median
+    ratio: float  # to t_b, one plain forward of the backbone on one frame
+
+
 def measure_speed(
-    runtime: TorchRuntime, keypoints: int, repeats: int = 9, batch: int = 16
-) -> Iterator[tuple[str, float, float]]:
-    """(what, seconds, multiple of t_b), medians of one run. t_b is one plain forward of the backbone on one frame; it
-    is timed between all others, because a busy machine is slower one moment than the next."""
-    model, (height, width) = EdgeCape(runtime), runtime.size
-    rng = np.random.default_rng(0)
-    photo = rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
-    support = Support(photo, rng.random((keypoints, 2)) * (width, height))
-    prompt, pixels = model.prompt(support), torch.zeros(1, 3, height, width, device=runtime.device)
-    tasks: dict[str, tuple[Callable[[], object], int]] = {
-        "backbone, one frame (t_b)": (lambda: runtime.backbone(pixels), 1),
-        "one query": (lambda: model.predict(prompt, photo), 1),
-        f"a query in a batch of {batch}": (lambda: model.predict(prompt, [photo] * batch, batch_size=batch), batch),
-        "one prompt, one support": (lambda: model.prompt(support), 1),
-    }
-    times: dict[str, list[float]] = {name: [] for name in tasks}
-    with torch.inference_mode():
-        for round_ in range(repeats + 1):
-            for name, (run, number) in tasks.items():
-                start = time.perf_counter()
-                run()
-                if round_:  # the first one warms up
-                    times[name].append((time.perf_counter() - start) / number)
-    unit = statistics.median(next(iter(times.values())))
-    for name, values in times.items():
-        seconds = statistics.median(values)
-        yield name, seconds, seconds / unit
+    runtime: TorchRuntime,
+    keypoints: Sequence[int] = (17, 68, 300),
+    batches: Sequence[int] = (16,),
+    shots: Sequence[int] = (1, 5),
+    repeats: int = 9,
+    model: EdgeCape | None = None,
+) -> list[Timing]:
+    """Queries and prompts as `predict` and `prompt` run them, in multiples of t_b, which is timed before and after
+    each, because a busy machine is slower one moment than the next. model: the same one in another runtime, to be
+    timed beside the plain backbone in torch."""
+    model = model or EdgeCape(runtime)
+    (height, width), rng = runtime.size, np.random.default_rng(0)
+    photos = list(rng.integers(0, 256, (max((*batches, *shots)) + 1, height, width, 3), dtype=np.uint8))
+    pixels = torch.zeros(1, 3, height, width, device=runtime.device)
+
+    def support(photo: Frames, number: int = keypoints[0], edges: int = 4) -> Support:
+        points = np.random.default_rng(number).random((number, 2)) * (width, height)
+        return Support(photo, points, [(k, k + 1) for k in range(edges)])
+
+    def backbone() -> None:
+        with torch.inference_mode():
+            runtime.backbone(pixels)
+
+    def time_(run: Callable[[], object], number: int = 1, before: Callable[[], object] | None = None) -> list[float]:
+        """Seconds and ratio."""
+        took, units = [], []
+        for _ in range(repeats + 1):  # the first one warms up
+            if before is not None:
+                before()
+            start = time.perf_counter()
+            backbone()
+            middle = time.perf_counter()
+            run()
+            end = time.perf_counter()
+            backbone()
+            units.append((middle - start + time.perf_counter() - end) / 2)
+            took.append((end - middle) / number)
+        ratios = [mine / unit for mine, unit in zip(took[1:], units[1:], strict=True)]
+        return [statistics.median(took[1:]), statistics.median(ratios)]
+
+    def passes(size: int) -> None:
+        with torch.inference_mode():
+            runtime.backbone(pixels.expand(size, -1, -1, -1))
+
+    found = [Timing("backbone (t_b)", 1, *time_(backbone))]
+    prompts = {number: model.prompt(support(photos[0], number)) for number in keypoints}
+    efforts: tuple[Effort, ...] = ("fast", "best")
+    for number, prompt in prompts.items():
+        for effort in efforts:
+            one = functools.partial(model.predict, prompt, photos[0], effort=effort)
+            found.append(Timing(f"query, {effort}", number, *time_(one)))
+    for size in batches:
+        found.append(Timing("backbone, each of a batch", size, *time_(functools.partial(passes, size), size)))
+        for effort in efforts:
+            some = functools.partial(
+                model.predict, prompts[keypoints[0]], photos[:size], batch_size=size, effort=effort
+            )
+            found.append(Timing(f"query, {effort}, each of a batch", size, *time_(some, size)))
+    for number in shots:
+        supports = [support(photo) for photo in photos[: number + 1]]
+        make = functools.partial(model.prompt, supports[:number])
+        found.append(Timing("prompt", number, *time_(make, before=model.runtime.forget)))
+
+        def known(make: Callable[[], object] = make) -> None:
+            model.runtime.forget()
+            make()
+
+        more = functools.partial(model.prompt, supports)
+        found.append(Timing("prompt, one more support", number, *time_(more, before=known)))
+    edges = itertools.cycle((3, 4))
+    found.append(Timing("prompt, another edge", 1, *time_(lambda: model.prompt(support(photos[0], edges=next(edges))))))
+    steps = itertools.count(1)
+
+    def moved() -> None:
+        marked = support(photos[0])
+        model.prompt(Support(photos[0], marked.keypoints * (1 - 1e-4 * next(steps)), marked.skeleton))
+
+    found.append(Timing("prompt, keypoints moved", 1, *time_(moved)))
+    return found

@@ -35,7 +35,7 @@ def score_features(estimate: Estimate, radius: float = VotingSettings.near[0]) -
     """Calibration features (B, K, F): how high, sharp and alone the peak of the similarity is, whether other keypoints
     claim the same cell, how far decoder and votes agree with it, how well the pose as a whole fits the supports, and
     how much of the heatmap is within a radius of the answer."""
-    output, votes = estimate
+    output, votes = estimate.output, estimate.votes
     similarity, expected, peak = output.proposals
     h, w = similarity.shape[-2:]
     logits = similarity.flatten(2)  # (B, K, hw)
@@ -54,7 +54,7 @@ def score_features(estimate: Estimate, radius: float = VotingSettings.near[0]) -
     distances = torch.stack(((peak - expected).norm(dim=-1), moved, off_neighbours, neighbours), dim=-1)
     shares = torch.logit(torch.stack((peak_mass, own_share), dim=-1), eps=1e-4)
     levels = torch.stack((entropy, height, second), dim=-1)
-    whole = moved.new_zeros(len(moved), 3) if votes is None else votes.fit
+    whole = moved.new_zeros(moved.shape[0], 3) if votes is None else votes.fit
     whole = whole[:, None].expand(*moved.shape, -1)
     heatmap = mass.unflatten(-1, (h, w)) if votes is None else votes.heatmap
     near = torch.logit(probability_within(heatmap, final, radius), eps=1e-4)[..., None]

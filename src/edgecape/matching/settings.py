@@ -65,6 +65,10 @@ class ViewSettings:
     """… and how much more for the odds to grow e-fold."""
     turn_margin: float = 3.0
     """How much better turned supports have to fit to be chosen."""
+    auto_margin: float = 1.25
+    """At effort "auto", a query that one view fits better than its mirror image by less is looked at again …"""
+    auto_fit: float = 17.5
+    """… and so is one that no upright view fits better than this."""
     asymmetry: float = 0.3
     """Keypoints that lie more symmetrically than this, with left and right unknown, are not compared in a mirror."""
 

@@ -31,13 +31,15 @@ def dual_softmax(similarity: Tensor, usable: Tensor) -> Tensor:
     return similarity + torch.where(usable[..., None, None], whose, 0.0)
 
 
-def vote(similarity: Tensor, places: Tensor, usable: Tensor, A_norm: Tensor, settings: VotingSettings) -> Votes:
+def vote(similarity: Tensor, places: Tensor, usable: Tensor, A_norm: Tensor | None, settings: VotingSettings) -> Votes:
     """similarity (B, K, h, w), logits; places (B, K, 2): of the keypoints in the support, in [0, 1]; usable (B, K);
-    Ã (B, K, K). Gradients of `voted` reach the graph only."""
+    Ã (B, K, K), None for no edges. Gradients of `voted` reach the graph only."""
     similarity = settings.similarity_scale * similarity.detach()
     h, w = similarity.shape[-2:]
     centres = cell_centres(h, w, similarity.device).to(similarity.dtype)
-    within_two_hops = (A_norm + A_norm @ A_norm) / 2 * (1 - torch.eye(A_norm.shape[-1], device=A_norm.device))
+    within_two_hops = None
+    if A_norm is not None:
+        within_two_hops = (A_norm + A_norm @ A_norm) / 2 * (1 - torch.eye(A_norm.shape[-1], device=A_norm.device))
     logits = dual_softmax(similarity, usable)
     peak, logits = locate(logits).peak, logits.flatten(2)
     now = logits
@@ -62,11 +64,13 @@ def _mean(values: Tensor, weight: Tensor) -> Tensor:
     return (values * weight).sum(dim=-1) / weight.sum(dim=-1).clamp(min=1e-9)
 
 
-def from_neighbours(places: Tensor, found: Tensor, confidence: Tensor, votes: Tensor, ridge: float) -> Tensor:
-    """Where each keypoint is voted to be (B, K, 2), given where all were found (B, K, 2); votes (B, K, K).
+def from_neighbours(places: Tensor, found: Tensor, confidence: Tensor, votes: Tensor | None, ridge: float) -> Tensor:
+    """Where each keypoint is voted to be (B, K, 2), given where all were found (B, K, 2); votes (B, K, K) or None.
     A keypoint without neighbours is put where the map of all keypoints puts it."""
     linear, from_centre, to_centre = linear_map(places, found, confidence, ridge)
     overall = (places - from_centre) @ linear + to_centre
+    if votes is None:
+        return overall
     votes = votes * confidence[:, None]
     total = votes.sum(dim=-1, keepdim=True)
     offsets = (places[:, :, None] - places[:, None]) @ linear[:, None]  # (B, K, K, 2), from j to k

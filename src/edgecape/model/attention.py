@@ -44,7 +44,9 @@ class PositionedCrossAttention(nn.Module):
     """Cross-attention on content and position *concatenated*, so that neither drowns the other.
 
     Written for speed where the mathematics allows: the position half of a projection is computed once for a whole
-    batch (or not at all where there is no position), and the two linear maps after attention are multiplied first.
+    batch (or not at all where there is no position), and the two linear maps after attention are multiplied first if
+    enough is done with them. Where queries are few, keys and values are not projected at all: q · W k = Wᵀq · k, and a
+    mean of W v is W times the mean of v.
     """
 
     def __init__(self, width: int, heads: int, dropout: float):
@@ -62,11 +64,30 @@ class PositionedCrossAttention(nn.Module):
     ) -> Tensor:
         """query (B, N, d) and key (B, M, d); a position is (B, N, d), (N, d) for all samples, or None for zeros."""
         q = _project(self.attention.q_proj, query, query_position)
-        k = _project(self.attention.k_proj, key, key_position)
-        attended = self.attention.attend(q, k, self.attention.v_proj(key), bias)
+        exported = torch.compiler.is_exporting()  # one graph for any number; what it multiplies first costs nothing
+        few = exported or query.shape[1] * self.attention.heads <= key.shape[1]
+        if few and bias is None and not self.training:
+            attended = self._attend_by_few(q, key, key_position)
+        else:
+            k = _project(self.attention.k_proj, key, key_position)
+            attended = self.attention.attend(q, k, self.attention.v_proj(key), bias)
         out = self.attention.out_proj
+        if not exported and attended.shape[0] * attended.shape[1] < out.out_features:
+            return self.reduce(out(attended))
         weight = self.reduce.weight @ out.weight
         return F.linear(attended, weight, F.linear(out.bias, self.reduce.weight, self.reduce.bias))
+
+    def _attend_by_few(self, q: Tensor, key: Tensor, key_position: Tensor | None) -> Tensor:
+        """q (B, N, 2d), projected; key (B, M, d), not projected. What all keys share, the softmax does not see."""
+        heads, (k_proj, v_proj) = self.attention.heads, (self.attention.k_proj, self.attention.v_proj)
+        of_content, of_position = k_proj.weight.unflatten(0, (heads, -1)).chunk(2, dim=-1)  # (heads, 2d / heads, d)
+        q = q.unflatten(-1, (heads, -1)).transpose(1, 2) / (q.shape[-1] / heads) ** 0.5  # (B, heads, N, 2d / heads)
+        logits = (q @ of_content).flatten(1, 2) @ key.transpose(1, 2)  # (B, heads · N, M)
+        if key_position is not None:
+            logits = logits + (q @ of_position).flatten(1, 2) @ key_position.transpose(-1, -2)
+        mean = (logits.softmax(dim=-1) @ key).unflatten(1, (heads, -1))  # (B, heads, N, d)
+        out = mean @ v_proj.weight.unflatten(0, (heads, -1)).transpose(1, 2)  # (B, heads, N, 2d / heads)
+        return out.transpose(1, 2).flatten(2) + v_proj.bias
 
 
 def _project(projection: nn.Linear, content: Tensor, position: Tensor | None) -> Tensor:

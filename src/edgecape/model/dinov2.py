@@ -40,7 +40,8 @@ class Embeddings(nn.Module):
     def forward(self, pixels: Tensor) -> Tensor:
         """(B, 3, H, W) → (B, 1 + hw, d), the class token first."""
         patches = self.patch_embeddings["projection"](pixels).flatten(2).transpose(1, 2)
-        return torch.cat((self.cls_token.expand(len(patches), -1, -1), patches), dim=1) + self.position_embeddings
+        first = self.cls_token.expand(patches.shape[0], -1, -1)  # not len(): an exported graph takes any batch
+        return torch.cat((first, patches), dim=1) + self.position_embeddings
 
 
 class SelfAttention(nn.Module):
@@ -109,20 +110,20 @@ class FusedBlock(nn.Module):
 
     def __init__(self, block: Block):
         super().__init__()
-        attention, self.norm1, self.norm2, self.mlp = block.attention, block.norm1, block.norm2, block.mlp
+        attention, self.norm1, self.norm2 = block.attention, block.norm1, block.norm2
         self.heads = attention.heads
         projections = (attention.q_proj, attention.k_proj, attention.v_proj)
         self.qkv = _linear(*(torch.cat([getattr(p, kind) for p in projections]) for kind in ("weight", "bias")))
         self.out = _scaled(attention.o_proj, block.layer_scale1)
-        self.scale = block.layer_scale2 if isinstance(block.mlp, GatedMLP) else None
         if isinstance(block.mlp, MLP):
             self.mlp = nn.Sequential(block.mlp.fc1, nn.GELU(), _scaled(block.mlp.fc2, block.layer_scale2))
+        else:
+            self.mlp = nn.Sequential(block.mlp, block.layer_scale2)
 
     def forward(self, x: Tensor) -> Tensor:
         q, k, v = self.qkv(self.norm1(x)).chunk(3, dim=-1)
         x = x + self.out(attend(q, k, v, self.heads))
-        more = self.mlp(self.norm2(x))
-        return x + (more if self.scale is None else self.scale(more))
+        return x + self.mlp(self.norm2(x))
 
 
 def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:

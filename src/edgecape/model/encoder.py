@@ -37,7 +37,7 @@ class Encoder(nn.Module):
         cells = image.shape[1]
         x = torch.cat((image, keypoints), dim=1)
         position = torch.cat((position, position.new_zeros(keypoints.shape[1], position.shape[1])))
-        every_cell = usable.new_ones(len(usable), cells)
+        every_cell = usable.new_ones(usable.shape[0], cells)
         bias = key_bias(torch.cat((every_cell, usable), dim=1))
         for layer in self.layers:
             x = layer(x, position, bias)

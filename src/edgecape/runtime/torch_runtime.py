@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from edgecape.matching.multiview import MultiView, Shots, SupportViews
+from edgecape.matching.multiview import MultiView, SupportViews
 from edgecape.matching.network import lora_of, matching_of
 from edgecape.matching.scores import Calibration, probabilities
-from edgecape.matching.views import Picture, show
 from edgecape.model.backbone import Backbone, normalise_pixels
 from edgecape.model.network import Network
 from edgecape.model.pose_graph import PoseGraph
-from edgecape.runtime.base import Floats, Frames, Located, SupportArrays
+from edgecape.runtime.base import Crops, Floats, Frames, Graph, Located, Runtime, Views, flip_index_of
 from edgecape.types import Prompt
 from edgecape.weights.backbones import fingerprint, load_backbone
 from edgecape.weights.config import ModelConfig
@@ -30,7 +30,7 @@ from edgecape.weights.store import find_model, load_model, save_model
 FRAMES = 16  # that pass the backbone at once
 
 
-class TorchRuntime:
+class TorchRuntime(Runtime[Tensor]):
     def __init__(
         self,
         network: Network,
@@ -40,10 +40,14 @@ class TorchRuntime:
         training: dict[str, Any] | None = None,
         device: str | torch.device | None = None,
     ):
+        super().__init__()
         self.network, self.backbone = network.eval(), backbone.eval()
         self.backbone_fingerprint, self.calibration = backbone_fingerprint, calibration
         self.training = training or {}
+        self.size = backbone.settings.image_size
         self.multiview = MultiView(self.network)
+        self.scales = self.multiview.settings.views.scales
+        self.views, self.query_views = self.multiview.views, self.multiview.query_views
         tensors = fingerprint(self.network.state_dict())
         self.fingerprint = hashlib.sha256(f"{tensors}{self.config.identity()}".encode()).hexdigest()[:16]
         lora = lora_of(self.network)
@@ -101,61 +105,67 @@ class TorchRuntime:
         self.device = torch.device(device)
         for part in (self.network, self.backbone, self.folded):
             part.to(self.device)
+        self.forget()
         return self
 
     # --- supports and queries ----------------------------------------------------------------------------
 
-    @property
-    def size(self) -> tuple[int, int]:
-        return self.backbone.settings.image_size
-
-    @property
-    def pictures(self) -> tuple[Picture, ...]:
-        return self.multiview.pictures
-
+    @torch.inference_mode()
     def features(self, frames: Frames) -> Tensor:
-        """Frames (n, h, w, 3) → features (n, C, h, w)."""
         parts = [
             self.folded(normalise_pixels(torch.from_numpy(frames[start : start + FRAMES]).to(self.device)))
             for start in range(0, len(frames), FRAMES)
         ]
         return torch.cat(parts)
 
-    @torch.inference_mode()
-    def encode(
-        self,
-        frames: Frames,
-        coordinates: Floats,
-        visible: NDArray[np.bool_],
-        prior: Floats,
-        flip_index: NDArray[np.int64] | None,
-    ) -> SupportArrays:
-        features = self.features(frames.reshape(-1, *frames.shape[2:])).unflatten(0, frames.shape[:2])
-        shots = Shots(features[None], self._tensor(coordinates))
-        flip = None if flip_index is None else torch.from_numpy(flip_index).to(self.device)
-        found = self.multiview.encode(shots, self._tensor(visible), self._tensor(prior), flip)
-        views = np.array([(view % 2, view // 2) for view in self.multiview.views], dtype=np.int64)
-        arrays = (tensor[0].float().cpu().numpy().copy() for tensor in (found.tokens, found.places, *found.graph))
-        tokens, places, prior, weights, graph = arrays
-        return SupportArrays(tokens, places, views, prior, weights, graph)
+    def stack(self, features: Sequence[Tensor], dim: int) -> Tensor:
+        return torch.stack(list(features), dim=dim)
+
+    def take(self, features: Tensor, row: Any) -> Tensor:
+        return features[row]
 
     @torch.inference_mode()
-    def locate(self, frames: Frames, prompt: Prompt) -> Located:
-        pictures = np.stack([show(frame, view) for frame in frames for view in self.multiview.query_views])
-        query = self.features(pictures).unflatten(0, (len(frames), -1))  # (N, R, C, h, w)
-        estimate = self.multiview(query, self._support(prompt).expand(len(frames)))
-        found = (estimate.output.coordinates[-1], probabilities(estimate, self.calibration))
-        return Located(*(tensor.cpu().numpy() for tensor in (*found, estimate.output.proposals.peak)))
+    def align(self, crops: Crops) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        seen, stands = self.multiview.align(self._tensor(crops.coordinates), self._tensor(crops.visible))
+        return seen[0].cpu().numpy(), stands[0].cpu().numpy()
 
-    def _support(self, prompt: Prompt) -> SupportViews:
+    @torch.inference_mode()
+    def encode_views(
+        self, features: Tensor, places: Floats, seen: NDArray[np.bool_], prior: Floats
+    ) -> tuple[Views, Graph]:
+        tokens, means, graph = [], [], None
+        for of_view, where in zip(features, places, strict=True):
+            shown = (of_view[None], self._tensor(where), self._tensor(seen), self._tensor(prior))
+            encoded, mean = self.multiview.encode_view(*shown, graph=graph)
+            tokens.append(encoded.tokens[0])
+            means.append(mean[0])
+            graph = encoded.graph
+        assert graph is not None
+        found = Views(*(_numpy(torch.stack(parts)) for parts in (tokens, means)))
+        return found, Graph(*(_numpy(matrix[0]) for matrix in graph))
+
+    @torch.inference_mode()
+    def compare(
+        self, features: Tensor, support: Views, prompt: Prompt, fast: bool
+    ) -> tuple[Located, NDArray[np.bool_]]:
         graph = PoseGraph(*(self._tensor(matrix) for matrix in (prompt.prior, prompt.weights, prompt.graph)))
-        flip = None if prompt.flip_index is None else torch.from_numpy(prompt.flip_index).to(self.device)
-        tokens, places, usable = (self._tensor(array) for array in (prompt.tokens, prompt.places, prompt.usable))
-        return SupportViews(tokens, places, usable, graph, flip)
+        flip = torch.from_numpy(flip_index_of(prompt)).to(self.device)
+        tokens, places, usable = (self._tensor(array) for array in (*support, prompt.usable))
+        views = SupportViews(tokens, places, usable, graph, flip).expand(len(features))
+        estimate = self.multiview(features, views, fast)
+        output = estimate.output
+        found = (output.coordinates[-1], probabilities(estimate, self.calibration), output.proposals.peak)
+        coordinates, scores, proposals = (_numpy(tensor) for tensor in found)
+        ways = np.full(len(features), not fast)
+        return Located(coordinates, scores, proposals, ways), estimate.clear.cpu().numpy()
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
         """As a batch of one."""
         return torch.from_numpy(array).to(self.device)[None]
+
+
+def _numpy(tensor: Tensor) -> Floats:
+    return tensor.float().cpu().numpy().copy()
 
 
 def best_device() -> str:

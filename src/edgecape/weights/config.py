@@ -112,6 +112,8 @@ CONSTANTS_1: dict[str, Any] = {
         "mirror_margin": 1.5,
         "mirror_softness": 2.0,
         "turn_margin": 3.0,
+        "auto_margin": 1.25,
+        "auto_fit": 17.5,
         "asymmetry": 0.3,
     },
 }

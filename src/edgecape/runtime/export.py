@@ -1,0 +1,226 @@
+"""A model as ONNX graphs, which `onnx_runtime.py` runs without torch.
+
+features: frames → features; align and encode: the support side; fast and best: the query side. They are traced from the
+modules that predict in torch, so there is nothing to keep alike by hand.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+from edgecape.io.files import atomic_write, write_json
+from edgecape.matching.multiview import UPRIGHT_VIEWS, MultiView, SupportViews
+from edgecape.matching.scores import Calibration, probabilities
+from edgecape.model.backbone import Backbone, normalise_pixels
+from edgecape.model.pose_graph import PoseGraph
+from edgecape.runtime.onnx_runtime import FACTS, FORMAT, GRAPHS, Facts, Precision
+from edgecape.runtime.torch_runtime import TorchRuntime
+
+OPSET = 20
+
+
+class FeaturesGraph(nn.Module):
+    def __init__(self, backbone: Backbone):
+        super().__init__()
+        self.backbone = backbone
+
+    def forward(self, frames: Tensor) -> Tensor:
+        return self.backbone(normalise_pixels(frames))
+
+
+class AlignGraph(nn.Module):
+    def __init__(self, multiview: MultiView):
+        super().__init__()
+        self.multiview = multiview
+
+    def forward(self, coordinates: Tensor, visible: Tensor) -> tuple[Tensor, Tensor]:
+        seen, stands = self.multiview.align(coordinates[None], visible[None])
+        return seen[0], stands[0]
+
+
+class EncodeGraph(nn.Module):
+    """One view of all crops."""
+
+    def __init__(self, multiview: MultiView):
+        super().__init__()
+        self.multiview = multiview
+
+    def forward(self, features: Tensor, places: Tensor, seen: Tensor, prior: Tensor) -> tuple[Tensor, ...]:
+        encoded, mean = self.multiview.encode_view(features[None], places[None], seen[None], prior[None])
+        return (encoded.tokens[0], mean[0], *(matrix[0] for matrix in encoded.graph))
+
+
+class CompareGraph(nn.Module):
+    def __init__(self, multiview: MultiView, calibration: Calibration | None, fast: bool):
+        super().__init__()
+        self.multiview, self.calibration, self.fast = multiview, calibration, fast
+
+    def forward(
+        self,
+        features: Tensor,
+        tokens: Tensor,
+        places: Tensor,
+        usable: Tensor,
+        prior: Tensor,
+        weights: Tensor,
+        graph: Tensor,
+        flip_index: Tensor,
+    ) -> tuple[Tensor, ...]:
+        pose_graph = PoseGraph(prior[None], weights[None], graph[None])
+        support = SupportViews(tokens[None], places[None], usable[None], pose_graph, flip_index)
+        estimate = self.multiview(features, support.expand(features.shape[0]), self.fast)
+        scores = probabilities(estimate, self.calibration)
+        return estimate.output.coordinates[-1], scores, estimate.output.proposals.peak, estimate.clear
+
+
+def export(runtime: TorchRuntime, folder: str | os.PathLike[str], precision: Precision = "fp32") -> None:
+    """Writes features.onnx, align.onnx, encode.onnx, fast.onnx and best.onnx, and what is known of the model last: a
+    folder with that is complete. precision: of the weights; fp16 halves the files, int8 quarters them."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    runtime.to("cpu")
+    for name, (module, inputs, dims) in _graphs(runtime).items():
+        program = _traced(module, inputs, dims, GRAPHS[name])
+        model = _at(precision, program)
+        with atomic_write(folder / f"{name}.onnx", "wb") as file:
+            file.write(model)
+    facts = Facts(
+        size=runtime.size,
+        fingerprint=runtime.fingerprint,
+        training=runtime.training,
+        scales=runtime.scales,
+        views=runtime.views,
+        query_views=runtime.query_views,
+        precision=precision,
+    )
+    write_json(folder / FACTS, {"format": FORMAT, **facts._asdict()}, indent=1)
+
+
+def _graphs(runtime: TorchRuntime) -> dict[str, tuple[nn.Module, dict[str, Tensor], dict[str, Any]]]:
+    """Each with inputs of some size, and which of their dimensions may have another."""
+    multiview, (height, width) = runtime.multiview, runtime.size
+    V, R = len(runtime.views), len(runtime.query_views)
+    N, K, n, L, S = 2, 5, 3, 2, 3  # no two alike where both may vary, and none is 1, which would be taken for fixed
+    with torch.no_grad():
+        features = runtime.folded(torch.zeros(1, 3, height, width))[0]
+    free = ("count", "keypoints", "crops", "sizes", "shots")
+    count, keypoints, crops, sizes, shots = (Dim(name, min=1) for name in free)
+
+    def flags(*shape: int) -> Tensor:
+        return torch.ones(shape, dtype=torch.bool)
+
+    graph = torch.rand(3, K, K)
+    compare = {
+        "usable": flags(K),
+        **dict(zip(("prior", "weights", "graph"), graph, strict=True)),
+        "flip_index": torch.arange(K),
+    }
+    square = {0: keypoints, 1: keypoints}
+    compare_dims = {"usable": {0: keypoints}, **dict.fromkeys(("prior", "weights", "graph"), square)}
+    compare_dims["flip_index"] = {0: keypoints}
+
+    def query(views: int, passes: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        inputs = {
+            "features": features.expand(N, passes, -1, -1, -1).clone(),
+            "tokens": torch.rand(views, K, runtime.network.settings.width),
+            "places": torch.rand(views, K, 2),
+        }
+        dims = {"features": {0: count}, "tokens": {1: keypoints}, "places": {1: keypoints}}
+        return inputs | compare, dims | compare_dims
+
+    return {
+        "features": (
+            FeaturesGraph(runtime.folded),
+            {"frames": torch.zeros(N, height, width, 3, dtype=torch.uint8)},
+            {"frames": {0: count}},
+        ),
+        "align": (
+            AlignGraph(multiview),
+            {"coordinates": torch.rand(L, S, K, 2), "visible": flags(S, K)},
+            {"coordinates": {0: sizes, 1: shots, 2: keypoints}, "visible": {0: shots, 1: keypoints}},
+        ),
+        "encode": (
+            EncodeGraph(multiview),
+            {
+                "features": features.expand(n, -1, -1, -1).clone(),
+                "places": torch.rand(n, K, 2),
+                "seen": flags(n, K),
+                "prior": graph[0],
+            },
+            {
+                "features": {0: crops},
+                "places": {0: crops, 1: keypoints},
+                "seen": {0: crops, 1: keypoints},
+                "prior": square,
+            },
+        ),
+        "fast": (CompareGraph(multiview, runtime.calibration, True), *query(min(V, UPRIGHT_VIEWS), 1)),
+        "best": (CompareGraph(multiview, runtime.calibration, False), *query(V, R)),
+    }
+
+
+def _traced(module: nn.Module, inputs: dict[str, Tensor], dims: dict[str, Any], outputs: tuple[str, ...]) -> Any:
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # about what the exporter does inside
+        program = torch.onnx.export(
+            module.eval(),
+            kwargs=inputs,
+            dynamic_shapes=dims,
+            output_names=list(outputs),
+            opset_version=OPSET,
+            dynamo=True,
+            optimize=False,  # loses constants of clamps; onnxruntime does the same work when it loads a graph
+            verbose=False,
+        )
+    assert program is not None
+    model = program.model_proto
+    for value in model.graph.input:  # a size that the trace took for a constant would show on the first other one only
+        free = dims.get(value.name, {})
+        fixed = [axis for axis in free if not value.type.tensor_type.shape.dim[axis].dim_param]
+        assert not fixed, f"axes {fixed} of {value.name} became constants"
+    return model
+
+
+def _at(precision: Precision, model: Any) -> bytes:
+    if precision == "int8":
+        return _int8(model)
+    if precision == "fp16":
+        _halve(model)
+    return bytes(model.SerializeToString())
+
+
+def _halve(model: Any) -> None:
+    """Weights as float16, which the runtime turns back once, when it loads them: the same arithmetic, half the file."""
+    import numpy as np
+    from onnx import TensorProto, helper, numpy_helper
+
+    casts = []
+    for tensor in model.graph.initializer:
+        if tensor.data_type == TensorProto.FLOAT and numpy_helper.to_array(tensor).size >= 1024:
+            half = numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float16), f"{tensor.name}.half")
+            casts.append(helper.make_node("Cast", [half.name], [tensor.name], to=TensorProto.FLOAT))
+            tensor.CopyFrom(half)
+    nodes = [*casts, *model.graph.node]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+
+
+def _int8(model: Any) -> bytes:
+    """Weights of matrix products as int8, one scale per column; activations are quantised as they come."""
+    import tempfile
+
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    with tempfile.TemporaryDirectory() as folder:
+        before, after = Path(folder) / "before.onnx", Path(folder) / "after.onnx"
+        onnx.save(model, before)
+        quantize_dynamic(before, after, per_channel=True, weight_type=QuantType.QInt8, op_types_to_quantize=["MatMul"])
+        return after.read_bytes()
