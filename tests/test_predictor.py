@@ -116,27 +116,82 @@ def same_after_saving(model: EdgeCape, prompt: Prompt, photos, path: Path) -> No
         assert np.array_equal(a.keypoints, b.keypoints)
 
 
+def counted(model: EdgeCape) -> list[int]:
+    """Grows by the number of pictures at each pass of the backbone."""
+    seen: list[int] = []
+    features = model.runtime.features
+    model.runtime.features = lambda frames: (seen.append(len(frames)), features(frames))[1]
+    return seen
+
+
+def test_effort_says_how_often_a_photo_is_looked_at(support: Support, photos):
+    model = seeing(replace(MIRROR, mirror_query=True))
+    prompt, seen = model.prompt(support), counted(model)
+    ways = {effort: model.predict(prompt, photos, batch_size=2, effort=effort) for effort in ("fast", "best")}
+    assert seen == [2, 2] + [2, 2, 2, 2] and len(photos) == 4
+    for effort, poses in ways.items():
+        assert {pose.effort for pose in poses} == {effort}
+    assert any(not np.allclose(a.keypoints, b.keypoints) for a, b in zip(*ways.values(), strict=True))
+    for margin, expected in ((-1e9, "fast"), (1e9, "best")):
+        sure = seeing(replace(MIRROR, mirror_query=True, auto_margin=margin, auto_fit=-1e9))
+        poses = sure.predict(sure.prompt(support), photos)
+        assert {pose.effort for pose in poses} == {expected}
+        for found, one in zip(poses, ways[expected], strict=True):
+            close(found.keypoints, one.keypoints)
+    with pytest.raises(SettingsError, match="effort is 'most'"):
+        model.predict(prompt, photos, effort="most")
+
+
+def test_what_was_seen_of_a_support_is_not_computed_again(support: Support, photos):
+    model = seeing(replace(MIRROR, scales=(1.0, 0.85)))
+    seen = counted(model)
+    first = model.prompt(support)
+    assert seen == [4]
+    edges = [edge for edge in support.skeleton if edge != support.skeleton[0]]
+    changed = model.prompt(Support(support.image, support.keypoints, edges, names=support.names))
+    moved = model.prompt(Support(support.image, support.keypoints * 0.99, support.skeleton))
+    assert seen == [4]
+    assert np.array_equal(changed.tokens, first.tokens) and not np.array_equal(changed.prior, first.prior)
+    assert not np.array_equal(moved.tokens, first.tokens)
+    other = Support(photos[0], support.keypoints, support.skeleton)
+    both = model.prompt([support, other])
+    assert seen == [4, 4]
+    fresh = seeing(replace(MIRROR, scales=(1.0, 0.85))).prompt([support, other])
+    close(both.tokens, fresh.tokens)
+    model.runtime.forget()
+    model.prompt(support)
+    assert seen == [4, 4, 4]
+
+
 def test_mirror_images_and_crop_scales_are_part_of_the_prompt(support: Support, photos, tmp_path: Path):
     model = seeing(replace(MIRROR, scales=(1.0, 0.85)))
     prompt = model.prompt(support)
-    assert prompt.views.tolist() == [[0, 0], [1, 0]] and prompt.tokens.shape[:2] == (2, 7)
+    assert prompt.tokens.shape[:2] == (2, 7)
     # the mirror image of a place is at 1 − x, and at both sizes of the crop round the same middle
     np.testing.assert_allclose(prompt.places[1, :, 0], 111 / 112 - prompt.places[0, :, 0], atol=1e-5)
     np.testing.assert_allclose(prompt.places[1, :, 1], prompt.places[0, :, 1], atol=1e-5)
     once = seeing(ViewSettings()).prompt(support)
-    assert len(once.views) == 1 and np.abs(once.tokens[0] - prompt.tokens[0]).max() > 1e-3
+    assert len(once.tokens) == 1 and np.abs(once.tokens[0] - prompt.tokens[0]).max() > 1e-3
     same_after_saving(model, prompt, photos, tmp_path / "lamp.prompt")
 
 
-def test_turned_supports_are_part_of_the_prompt(support: Support, photos, tmp_path: Path):
+def test_turned_supports_are_encoded_when_a_photo_asks_for_them(support: Support, photos, tmp_path: Path):
     model = seeing(replace(MIRROR, quarter_turns=True, scales=(1.0, 0.85)))
     prompt = model.prompt(support)
-    assert prompt.views.tolist() == [[mirror, turns] for turns in range(4) for mirror in (0, 1)]
+    assert len(prompt.tokens) == 2
+    seen = counted(model)
+    model.predict(prompt, photos[:1], effort="fast")
+    assert seen == [1]
+    model.predict(prompt, photos[:1], effort="best")
+    assert seen == [1, 1, 1, 6]  # the photo, its mirror image, and the supports in three turns and their mirrors
+    model.predict(prompt, photos[:1], effort="best")
+    assert seen == [1, 1, 1, 6, 1, 1]
+    prompt_places = model.runtime._all_views(prompt).places
     x, y = seeing(MIRROR).prompt(support).places[0].T  # turned ones are rendered at one scale
     last = 111 / 112
     turned = [(y, last - x), (last - x, last - y), (last - y, x)]
     ways = [way for x, y in turned for way in ((x, y), (last - x, y))]  # each, and what a mirror shows of it
-    for found, expected in zip(prompt.places[2:], ways, strict=True):
+    for found, expected in zip(prompt_places[2:], ways, strict=True):
         np.testing.assert_allclose(found.T, expected, atol=1e-5)
     same_after_saving(model, prompt, photos, tmp_path / "lamp.prompt")
 
@@ -150,7 +205,8 @@ def test_a_turned_support_looks_like_an_upright_one_at_the_turn_that_is_missing(
     for quarters in (1, 2, 3):
         image = np.ascontiguousarray(np.rot90(np.asarray(support.image), quarters))
         prompt = model.prompt(Support(image, np.stack(places[quarters], axis=1), support.skeleton))
-        away = [np.abs(tokens - upright.tokens[0]).mean() for tokens in prompt.tokens[0::2]]
+        tokens = model.runtime._all_views(prompt).tokens[0::2]
+        away = [np.abs(turned - upright.tokens[0]).mean() for turned in tokens]
         assert np.argmin(away) == 4 - quarters
 
 
@@ -324,7 +380,7 @@ def test_it_can_be_moved(model: EdgeCape, prompt: Prompt, photos):
     close(model.predict(prompt, photos[:1])[0].keypoints, model.predict(prompt, photos[:1])[0].keypoints)
 
 
-def test_a_stream_reads_only_one_batch_ahead(model: EdgeCape, prompt: Prompt, photos):
+def test_a_stream_reads_one_batch_while_another_is_computed(model: EdgeCape, prompt: Prompt, photos):
     taken = []
 
     def endless():
@@ -335,7 +391,7 @@ def test_a_stream_reads_only_one_batch_ahead(model: EdgeCape, prompt: Prompt, ph
     stream = model.predict(prompt, endless(), batch_size=4)
     assert taken == []
     first = next(stream)
-    assert len(taken) == 4
+    assert len(taken) <= 8
     close(first.keypoints, model.predict(prompt, photos[:1])[0].keypoints)
 
 

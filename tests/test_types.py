@@ -188,7 +188,6 @@ def prompt(**changes) -> Prompt:
     values = {
         "tokens": np.random.default_rng(0).normal(size=(2, 3, 8)).astype(np.float32),
         "places": np.random.default_rng(1).random((2, 3, 2), dtype=np.float32),
-        "views": np.array([[0, 0], [1, 0]]),
         "usable": np.array([True, True, False]),
         "prior": matrix,
         "weights": matrix + 1,
@@ -196,7 +195,9 @@ def prompt(**changes) -> Prompt:
         "flip_index": np.array([1, 0, 2]),
         "skeleton": ((0, 1), (1, 2)),
         "names": ("nose", "œil", "tail"),
-        "shots": 2,
+        "frames": np.random.default_rng(2).integers(0, 256, (1, 2, 4, 4, 3), dtype=np.uint8),
+        "coordinates": np.random.default_rng(3).random((1, 2, 3, 2), dtype=np.float32),
+        "visible": np.array([[True, True, False], [True, False, False]]),
         "model": "abc123",
     }
     return Prompt(**{**values, **changes})
@@ -207,7 +208,7 @@ def test_a_prompt_survives_its_file(changes, tmp_path):
     before = prompt(**changes)
     before.save(tmp_path / "cow.prompt")
     after = Prompt.load(tmp_path / "cow.prompt")
-    assert len(after) == 3
+    assert len(after) == 3 and after.shots == 2
     for field in dataclasses.fields(Prompt):
         np.testing.assert_array_equal(getattr(after, field.name), getattr(before, field.name), err_msg=field.name)
     assert after.skeleton == before.skeleton
@@ -220,10 +221,12 @@ def test_a_prompt_survives_its_file(changes, tmp_path):
         ({"places": np.zeros((2, 2, 2), dtype=np.float32)}, "array 'places' is float32 of shape"),
         ({"places": np.full((2, 3, 2), np.nan, dtype=np.float32)}, "not numbers"),
         ({"tokens": np.zeros((2, 3, 8))}, "array 'tokens' is float64"),
-        ({"tokens": np.zeros((3, 8), dtype=np.float32)}, "made by an earlier version; make it again from the photos"),
+        ({"tokens": np.zeros((3, 8), dtype=np.float32)}, "is not a prompt"),
         ({"tokens": np.zeros((0, 3, 8), dtype=np.float32)}, "array 'tokens'"),
         ({"usable": None}, "its arrays are"),
-        ({"views": np.array([[0, 0], [2, 0]])}, "none of the eight"),
+        ({"frames": np.zeros((1, 2, 4, 4, 4), dtype=np.uint8)}, "array 'frames' is uint8 of shape"),
+        ({"frames": None}, "made by an earlier version"),
+        ({"visible": np.ones((3, 3), dtype=bool)}, "array 'visible'"),
         ({"flip_index": np.array([1, 1, 2])}, "no exchange"),
         ({"flip_index": np.array([1, 0, 3])}, "no exchange"),
         ({"names": ("nose",)}, "1 names for 3"),

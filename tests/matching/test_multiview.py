@@ -116,7 +116,8 @@ def test_where_left_and_right_are_known_a_mirror_image_is_relabelled(mirroring: 
     """A query that is the support in a mirror: its left is where the support's right was."""
     known = support(mirroring, places=PAIR)
     unaware, aware = (
-        final(find(mirroring, seen(photo(), 1), known._replace(flip_index=flip)))[0] for flip in (None, FLIP)
+        final(find(mirroring, seen(photo(), 1), known._replace(flip_index=flip)))[0]
+        for flip in (torch.arange(len(FLIP)), FLIP)
     )
     assert (unaware - moved(PAIR, 1)).norm(dim=-1).max() < 0.06
     assert (aware - moved(PAIR, 1)[FLIP]).norm(dim=-1).max() < 0.06

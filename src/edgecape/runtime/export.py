@@ -20,7 +20,7 @@ from edgecape.matching.multiview import UPRIGHT_VIEWS, MultiView, SupportViews
 from edgecape.matching.scores import Calibration, probabilities
 from edgecape.model.backbone import Backbone, normalise_pixels
 from edgecape.model.pose_graph import PoseGraph
-from edgecape.runtime.onnx_runtime import FACTS, FORMAT, GRAPHS, Facts, Precision
+from edgecape.runtime.onnx_runtime import FACTS, FORMAT, Facts, Precision
 from edgecape.runtime.torch_runtime import TorchRuntime
 
 OPSET = 20
@@ -87,10 +87,8 @@ def export(runtime: TorchRuntime, folder: str | os.PathLike[str], precision: Pre
     folder.mkdir(parents=True, exist_ok=True)
     runtime.to("cpu")
     for name, (module, inputs, dims) in _graphs(runtime).items():
-        program = _traced(module, inputs, dims, GRAPHS[name])
-        model = _at(precision, program)
         with atomic_write(folder / f"{name}.onnx", "wb") as file:
-            file.write(model)
+            file.write(_at(precision, _traced(module, inputs, dims)))
     facts = Facts(
         size=runtime.size,
         fingerprint=runtime.fingerprint,
@@ -166,14 +164,13 @@ def _graphs(runtime: TorchRuntime) -> dict[str, tuple[nn.Module, dict[str, Tenso
     }
 
 
-def _traced(module: nn.Module, inputs: dict[str, Tensor], dims: dict[str, Any], outputs: tuple[str, ...]) -> Any:
+def _traced(module: nn.Module, inputs: dict[str, Tensor], dims: dict[str, Any]) -> Any:
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # about what the exporter does inside
         program = torch.onnx.export(
             module.eval(),
             kwargs=inputs,
             dynamic_shapes=dims,
-            output_names=list(outputs),
             opset_version=OPSET,
             dynamo=True,
             optimize=False,  # loses constants of clamps; onnxruntime does the same work when it loads a graph

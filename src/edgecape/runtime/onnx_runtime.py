@@ -16,13 +16,6 @@ from edgecape.runtime.base import Crops, Floats, Frames, Graph, Located, Runtime
 from edgecape.types import Prompt
 
 FACTS, FORMAT = "edgecape-onnx.json", 1
-GRAPHS = {  # and what each gives
-    "features": ("features",),
-    "align": ("seen", "stands"),
-    "encode": ("tokens", "mean", "prior_", "weights", "graph"),
-    "fast": ("coordinates", "scores", "proposals", "clear"),
-    "best": ("coordinates", "scores", "proposals", "clear"),
-}
 FRAMES = 16  # that pass the backbone at once
 Precision = Literal["fp32", "fp16", "int8"]
 
@@ -57,7 +50,7 @@ class OnnxRuntime(Runtime[Floats]):
         """A graph, loaded when it is first needed."""
         if name not in self._sessions:
             self._sessions[name] = _session(self.folder / f"{name}.onnx")
-        return list(self._sessions[name].run(list(GRAPHS[name]), inputs))
+        return list(self._sessions[name].run(None, inputs))
 
     def features(self, frames: Frames) -> Floats:
         parts = [

@@ -157,7 +157,7 @@ def small() -> TrainSettings:
         ),
         matching=MatchingSettings(
             lora=LoraSettings(blocks=5),
-            views=ViewSettings(mirror=True, mirror_query=True, quarter_turns=True, scales=(1.0, 0.85, 1.18)),
+            views=ViewSettings(mirror=True, mirror_query=True, quarter_turns=True, scales=(1.0, 0.85)),
         ),
         phases=(
             # First the features alone, while the rest does matching.
