@@ -109,6 +109,15 @@ def test_baselines_alone_on_some_categories_with_images_missing(
     assert "1 of 2 categories, 7 of 16 objects" in text
 
 
+def test_results_as_json_or_not_at_all(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("default", folder, "--split", "val", "--episodes", 1, "--no-baselines", "--out", tmp_path / "out")
+    assert run(*arguments, "--json", "--quiet") == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == json.loads((tmp_path / "out/evaluation.json").read_text())
+    assert run(*arguments, "--quiet") == 0
+    assert capsys.readouterr() == ("", "")
+
+
 def test_the_model_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("default", folder, "--split", "split1_val", "--episodes", 1, "--no-baselines", "--shots", 2) == 0
     text = capsys.readouterr().out

@@ -115,9 +115,10 @@ def test_two_results(
     monkeypatch.setenv("COLUMNS", "80")
     files = (finished / "proposals.npz", finished / "copy_support.npz")
     known = ("--annotations", data, "--train-annotations", data.parent / "train.txt")
-    assert run("compare", *files, *known, "--json", tmp_path / "difference.json") == 0
+    assert run("compare", *files, *known) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    rows = json.loads((tmp_path / "difference.json").read_text())["differences"]
+    assert run("compare", *files, *known, "--json") == 0
+    rows = json.loads(capsys.readouterr().out)["differences"]
     names = ["all", "known definition", "new definition", "furniture", "lamp", "light"]
     assert [row["group"].split(" ", 1)[-1] if "category " in row["group"] else row["group"] for row in rows] == names
     expected = difference(*(Result.load(file) for file in files), {"all": [0, 1]}, thresholds=(0.2,))[0]

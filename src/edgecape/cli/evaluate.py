@@ -9,7 +9,7 @@ import tyro
 from rich.console import Console
 from tyro.conf import Positional, UseAppendAction, arg
 
-from edgecape.cli.printing import group_table, half_interval, measure, print_notes
+from edgecape.cli.printing import FOR_PEOPLE, Output, group_table, half_interval, measure, print_notes
 from edgecape.evaluation.benchmark import Benchmark, BenchmarkOptions, choose_methods
 from edgecape.evaluation.groups import CATEGORY, breakdown
 from edgecape.evaluation.published import NOTE, published_metrics
@@ -26,6 +26,7 @@ def evaluate(
     layers: tuple[int, ...] = (-2, -1),
     cache: Path | None = None,
     out: Path | None = None,
+    output: Output = FOR_PEOPLE,
 ) -> int:
     """Measure a model and its baselines on the same pairs, with the evaluation protocol of MP-100.
 
@@ -48,7 +49,7 @@ def evaluate(
     from edgecape.evaluation.evaluate import processes
 
     state = processes()
-    console = Console(quiet=not state.is_main_process)
+    console = output.console(state.is_main_process)
     benchmark = Benchmark.read(options)
     members = breakdown(benchmark.dataset, groups, train_annotations)
     methods, more_notes = choose_methods(model, layers, baselines, cache)
@@ -62,6 +63,7 @@ def evaluate(
         published=published_metrics(benchmark.dataset.name, options.shots),
     )
     _print(report, console)
+    output.print_results(report.to_dict(), state.is_main_process)
     if out and state.is_main_process:
         report.write_json(out / "evaluation.json")
         report.write_csv(out / "evaluation.csv")

@@ -11,7 +11,7 @@ import tyro
 from rich.console import Console
 from tyro.conf import Positional, arg
 
-from edgecape.cli.printing import group_table, half_interval, measure, narrow_table, print_notes
+from edgecape.cli.printing import FOR_PEOPLE, Output, group_table, half_interval, measure, narrow_table, print_notes
 from edgecape.data.objects import read_coco
 from edgecape.errors import DataError, SettingsError
 from edgecape.evaluation.benchmark import Benchmark, BenchmarkOptions, load
@@ -35,6 +35,7 @@ def robustness(
     train_annotations: Path | None = None,
     cache: Path | None = None,
     out: Path | None = None,
+    output: Output = FOR_PEOPLE,
 ) -> int:
     """Change the skeleton of the supports and see what that costs: wrong edges, dropped edges, all, none.
 
@@ -56,7 +57,7 @@ def robustness(
     from edgecape.experiments.robustness import AS_GIVEN, Recorder, draw_robustness, summary
 
     state = processes()
-    console = Console(quiet=not state.is_main_process)
+    console = output.console(state.is_main_process)
     benchmark = Benchmark.read(options)
     groups = overview(benchmark.dataset, train_annotations)
     loaded = load(model)
@@ -68,11 +69,13 @@ def robustness(
     notes = (*benchmark.notes, *([f"without a skeleton of their own: {', '.join(bare)}"] if bare else []))
     _print_robustness(found, benchmark.title, console)
     print_notes(notes, console, benchmark.coverage)
+    differences = {f"{name} − {AS_GIVEN}": rows for name, rows in found.differences.items()}
+    rows = {**found.values, **differences}
+    report = Report(benchmark.dataset.name, benchmark.shots, benchmark.coverage, notes, rows, {})
+    content = report.to_dict() | {"given_share": found.given_share}
+    output.print_results(content, state.is_main_process)
     if out and state.is_main_process:
-        differences = {f"{name} − {AS_GIVEN}": rows for name, rows in found.differences.items()}
-        rows = {**found.values, **differences}
-        report = Report(benchmark.dataset.name, benchmark.shots, benchmark.coverage, notes, rows, {})
-        write_json(out / "robustness.json", report.to_dict() | {"given_share": found.given_share}, indent=1)
+        write_json(out / "robustness.json", content, indent=1)
         report.write_csv(out / "robustness.csv")
         draw_robustness(found, list(groups), benchmark.title, out / "robustness.png")
         save_results(results, out)
@@ -86,7 +89,7 @@ def compare(
     /,
     annotations: Path | None = None,
     train_annotations: Path | None = None,
-    json: Path | None = None,
+    output: Output = FOR_PEOPLE,
 ) -> int:
     """First minus second of two saved results on the same pairs, with the 95 % interval of the difference.
 
@@ -100,7 +103,6 @@ def compare(
         annotations: File the results were measured on: also reports its super-categories.
         train_annotations: File the models were trained on: reports known and new definitions apart; needs
             --annotations.
-        json: Also write everything to this file.
     """
     from edgecape.experiments.robustness import METRICS
 
@@ -118,7 +120,7 @@ def compare(
 
     differences = difference(ours, theirs, groups, thresholds=(0.2,))
     sides = [summarise(one, groups, thresholds=(0.2,)) for one in (ours, theirs)]
-    console = Console()
+    console = output.console()
     console.print(f"{first} minus {second} on {ours.dataset}", style="bold", markup=False, soft_wrap=True)
     score, other = METRICS
     table = narrow_table()
@@ -131,9 +133,8 @@ def compare(
         table.add_row(name, values, _difference(row, score), _difference(row, other))
     console.print(table)
     console.print("  per cent, first and second, and their paired difference with its 95 % interval", markup=False)
-    if json:
-        content = {"first": str(first), "second": str(second), "dataset": ours.dataset}
-        write_json(json, content | {"differences": [asdict(row) for row in differences]}, indent=1)
+    content = {"first": str(first), "second": str(second), "dataset": ours.dataset}
+    output.print_results(content | {"differences": [asdict(row) for row in differences]})
     return 0
 
 
@@ -168,6 +169,10 @@ def _difference(row: Row, metric: str) -> str:
     return f"[bold]{text}[/bold]" if low > 0 or high < 0 else text
 
 
+SUBCOMMANDS: dict[str, Callable[..., int]] = {"robustness": robustness, "compare": compare}
+
+
 def main(arguments: list[str]) -> int:
-    commands: dict[str, Callable[..., int]] = {"robustness": robustness, "compare": compare}
-    return tyro.extras.subcommand_cli_from_dict(commands, prog="edgecape experiment", description=ABOUT, args=arguments)
+    return tyro.extras.subcommand_cli_from_dict(
+        SUBCOMMANDS, prog="edgecape experiment", description=ABOUT, args=arguments
+    )

@@ -1,23 +1,56 @@
-"""What several commands print."""
+"""What several commands print, and whether they do."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
-
-from edgecape.evaluation.benchmark import Benchmark
-from edgecape.evaluation.results import Result, Row
+from tyro.conf import FlagCreatePairsOff, arg
 
 if TYPE_CHECKING:
-    from edgecape.evaluation.benchmark import Methods
+    from rich.table import Table
+
+    from edgecape.evaluation.benchmark import Benchmark, Methods
+    from edgecape.evaluation.results import Result, Row
+
+
+class Terminal(Console):
+    """A console that leaves a broken pipe to the command line, which ends all commands alike."""
+
+    def on_broken_pipe(self) -> None:
+        raise
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """What a command that has results prints."""
+
+    quiet: Annotated[bool, FlagCreatePairsOff] = False
+    """Print nothing but errors."""
+    json: Annotated[bool, FlagCreatePairsOff] = False
+    """Print the results as JSON and nothing else."""
+
+    def console(self, leader: bool = True) -> Console:
+        """For people; leader: of several processes only one prints."""
+        return Terminal(quiet=self.quiet or self.json or not leader)
+
+    def print_results(self, content: Any, leader: bool = True) -> None:
+        """For programs, if they are asked for."""
+        if self.json and leader:
+            print(json.dumps(content, allow_nan=False, indent=1))
+
+
+Output = Annotated[OutputOptions, arg(name="")]
+FOR_PEOPLE = OutputOptions()
 
 
 def measure(benchmark: Benchmark, methods: Methods, console: Console) -> dict[str, Result]:
     """The results of methods, with a progress bar."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
     columns = (TextColumn("pairs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("", total=len(methods) * benchmark.pairs)
@@ -33,6 +66,8 @@ def print_notes(notes: Iterable[str], console: Console, coverage: str | None = N
 
 def narrow_table(title: str | None = None) -> Table:
     """One that fits 80 columns."""
+    from rich.table import Table
+
     return Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
 
 

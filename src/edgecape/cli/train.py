@@ -36,7 +36,7 @@ class Train:
     settings: TrainSettings = field(default_factory=TrainSettings)
 
 
-def train(options: Train) -> int:
+def train(options: Annotated[Train, tyro.conf.arg(name="")]) -> int:
     from dataclasses import replace
 
     from edgecape.data.features import FeatureStore
