@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from edgecape.evaluation.evaluate import Method, Task
-from edgecape.matching.multiview import Compared, Estimate, MultiView, Shots
+from edgecape.matching.multiview import Compared, Estimate, MultiView, Shots, SupportViews
 from edgecape.matching.network import MatchingNetwork
 from edgecape.model.backbone import Backbone
 from edgecape.model.graph import row_normalise
@@ -104,31 +104,41 @@ def baselines(backbone: Backbone) -> dict[str, Method]:
 class ModelMethod:
     """A network, put into eval mode, on one task after another, an episode's queries in one batch.
 
-    The same network may be told more or less of the graph, and the same queries may come with several skeletons:
-    comparing queries with supports depends on neither and is done once.
+    The same network may be told more or less of the graph, and the same queries may come with several skeletons. What
+    that does not change is done once: supports are encoded per skeleton, queries are compared with them per episode.
     """
 
     def __init__(self, network: Network):
         self.network = network.eval()
         self.multiview = MultiView(self.network)
-        self._queries: object = None
-        self._compared: Compared | None = None
+        self._last: tuple[Task, SupportViews, Compared] | None = None
 
     def __call__(self, task: Task, graph: Graph | None = None) -> Estimate:
         """graph: what the network is told of it, if not all that it was trained with."""
-        device = self.network.mask_token.device
-        shots = Shots(*(x.to(device) for x in task.shots(self.multiview.pictures)))
-        prior = task.prior.to(device)[None]
-        visible = task.visible.to(device)[None, None].expand(-1, shots.features.shape[2], -1)
-        flip = None if task.flip_index is None else task.flip_index.to(device)
-        encoded = self.multiview.encode(shots, visible, prior, flip)
+        encoded, compared = self._prepared(task)
         if graph is not None:
             encoded = encoded._replace(graph=told(graph, encoded.graph))
-        if task.queries is not self._queries:
-            query = task.queries(self.multiview.query_views).to(device)
-            self._queries, self._compared = task.queries, self.multiview.compare(query, encoded.expand(len(query)))
-        assert self._compared is not None
-        return self.multiview.settle(self._compared, encoded.expand(len(self._compared.views[0])))
+        return self.multiview.settle(compared, encoded.expand(len(compared.views[0])))
+
+    def _prepared(self, task: Task) -> tuple[SupportViews, Compared]:
+        """What is the same as for the last task is not done again."""
+        device = self.network.mask_token.device
+        if self._last is None or any(a is not b for a, b in zip(task, self._last[0], strict=True)):
+            shots = Shots(*(x.to(device) for x in task.shots(self.multiview.pictures)))
+            visible = task.visible.to(device)[None, None].expand(-1, shots.features.shape[2], -1)
+            flip = None if task.flip_index is None else task.flip_index.to(device)
+            encoded = self.multiview.encode(shots, visible, task.prior.to(device)[None], flip)
+            self._last = task, encoded, self._comparison(task, encoded)
+        return self._last[1:]
+
+    def _comparison(self, task: Task, encoded: SupportViews) -> Compared:
+        """It does not depend on the skeleton."""
+        if self._last is not None:
+            last, _, compared = self._last
+            if all(a is b for a, b in zip(task._replace(prior=last.prior), last, strict=True)):
+                return compared
+        query = task.queries(self.multiview.query_views).to(self.network.mask_token.device)
+        return self.multiview.compare(query, encoded.expand(len(query)))
 
 
 def told(graph: Graph, known: PoseGraph) -> PoseGraph:
