@@ -15,7 +15,7 @@ from edgecape.cli.printing import FOR_PEOPLE, Output, group_table, half_interval
 from edgecape.data.objects import read_coco
 from edgecape.errors import DataError, SettingsError
 from edgecape.evaluation.benchmark import Benchmark, BenchmarkOptions, load
-from edgecape.evaluation.groups import CATEGORY, SUPERCATEGORY, each_supercategory, overview
+from edgecape.evaluation.groups import CATEGORY, SUPERCATEGORY, each_category, each_supercategory, overview
 from edgecape.evaluation.results import Report, Result, Row, difference, save_results, summarise
 from edgecape.io.files import write_json
 
@@ -112,12 +112,10 @@ def compare(
     groups: dict[str, list[int]] = {"all": list(range(len(ours.categories)))}
     if annotations:
         dataset = read_coco(annotations, annotations.parent)
-        if tuple(category.name for category in dataset.categories) != ours.categories:
+        if dataset.labels != ours.categories:
             raise DataError(f"{first} was not measured on {annotations}: they have different categories")
         groups |= overview(dataset, train_annotations) | each_supercategory(dataset)
-    for index, name in enumerate(ours.categories):
-        groups.setdefault(CATEGORY + name, []).append(index)  # MP-100 has two called face
-
+    groups |= each_category(ours.categories)
     differences = difference(ours, theirs, groups, thresholds=(0.2,))
     sides = [summarise(one, groups, thresholds=(0.2,)) for one in (ours, theirs)]
     console = output.console()

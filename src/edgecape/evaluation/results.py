@@ -25,7 +25,7 @@ class Result:
     """One method on P pairs."""
 
     dataset: str
-    categories: tuple[str, ...]
+    categories: tuple[str, ...]  # labels of the data set, no two alike
     category: NDArray[np.int64]  # (P,) index into categories
     pairs: NDArray[np.int64]  # (P, S + 1): support…, query
     distance: Floats  # (P, largest K), relative to the longer side of the query's box; nan where it does not count
@@ -61,7 +61,7 @@ class Result:
     def load(path: str | os.PathLike[str]) -> Result:
         try:
             with np.load(path, allow_pickle=False) as file:
-                return Result(
+                found = Result(
                     dataset=str(file["dataset"]),
                     categories=tuple(file["categories"].tolist()),
                     category=file["category"],
@@ -71,6 +71,9 @@ class Result:
                 )
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise DataError(f"{path} is not a saved evaluation result: {error}") from error
+        if len(set(found.categories)) < len(found.categories):
+            raise DataError(f"{path} has several categories of one name, as older versions saved them; evaluate again")
+        return found
 
 
 def save_results(results: Mapping[str, Result], folder: Path) -> None:
