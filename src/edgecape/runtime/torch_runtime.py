@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from edgecape.errors import WeightsError
 from edgecape.matching.multiview import MultiView, Shots, SupportViews
 from edgecape.matching.network import lora_of, matching_of
 from edgecape.matching.scores import Calibration, probabilities
@@ -40,6 +41,9 @@ class TorchRuntime:
         training: dict[str, Any] | None = None,
         device: str | torch.device | None = None,
     ):
+        if backbone.channels != network.settings.channels:
+            wanted = f"the network expects {network.settings.channels}"
+            raise WeightsError(f"the backbone gives {backbone.channels} channels, {wanted}; they do not go together")
         self.network, self.backbone = network.eval(), backbone.eval()
         self.backbone_fingerprint, self.calibration = backbone_fingerprint, calibration
         self.training = training or {}
