@@ -69,8 +69,8 @@ class NetworkSettings:
                 raise SettingsError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if self.encoder_layers < 0 or self.predictor_layers < 0:
             raise SettingsError("encoder_layers and predictor_layers must be 0 or more")
-        if self.map_stride <= 0 or not 0 <= self.pad_keypoints_to <= 1000:
-            raise SettingsError("map_stride must be above 0 and pad_keypoints_to in 0 to 1000")
+        if not 0.5 <= self.map_stride <= 100 or not 0 <= self.pad_keypoints_to <= 1000:
+            raise SettingsError("map_stride must be in 0.5 to 100 and pad_keypoints_to in 0 to 1000")
         if self.width % (2 * self.heads) or self.width % 4:
             raise SettingsError(f"width {self.width} must be a multiple of 4 and of 2 × heads ({2 * self.heads})")
         if self.hops < 1:
