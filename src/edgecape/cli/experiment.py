@@ -1,4 +1,4 @@
-"""edgecape experiment robustness | compare: what an evaluation alone does not tell."""
+"""edgecape experiment robustness | compare | mean: what an evaluation alone does not tell."""
 
 from __future__ import annotations
 
@@ -11,9 +11,19 @@ import tyro
 from rich.console import Console
 from tyro.conf import Positional, arg
 
-from edgecape.cli.printing import FOR_PEOPLE, Output, group_table, half_interval, measure, narrow_table, print_notes
+from edgecape.cli.printing import (
+    FOR_PEOPLE,
+    Output,
+    group_table,
+    half_interval,
+    measure,
+    narrow_table,
+    print_average,
+    print_notes,
+)
 from edgecape.data.objects import read_coco
 from edgecape.errors import DataError, SettingsError
+from edgecape.evaluation.averages import average
 from edgecape.evaluation.benchmark import Benchmark, BenchmarkOptions, load
 from edgecape.evaluation.groups import CATEGORY, SUPERCATEGORY, each_category, each_supercategory, overview
 from edgecape.evaluation.results import Report, Result, Row, difference, save_results, summarise
@@ -136,6 +146,27 @@ def compare(
     return 0
 
 
+def mean(
+    results: Positional[Annotated[tuple[Path, ...], arg(metavar="RESULTS")]],
+    /,
+    output: Output = FOR_PEOPLE,
+) -> int:
+    """The mean of results on several splits, as MP-100's are published, beside the published numbers.
+
+    Example: edgecape experiment mean results/split1 results/split2 results/split3 results/split4 results/split5
+
+    Published methods are trained anew for each split: a model that was trained on one split's categories has seen the
+    test categories of the others.
+
+    Args:
+        results: Folders written by `edgecape evaluate --out`, or their evaluation.json, one per split.
+    """
+    found = average([Report.load(path) for path in results])
+    print_average(found, output.console())
+    output.print_results(found.to_dict())
+    return 0
+
+
 def _print_robustness(found: Robustness, title: str, console: Console) -> None:
     from edgecape.experiments.robustness import AS_GIVEN, METRICS
 
@@ -167,7 +198,7 @@ def _difference(row: Row, metric: str) -> str:
     return f"[bold]{text}[/bold]" if low > 0 or high < 0 else text
 
 
-SUBCOMMANDS: dict[str, Callable[..., int]] = {"robustness": robustness, "compare": compare}
+SUBCOMMANDS: dict[str, Callable[..., int]] = {"robustness": robustness, "compare": compare, "mean": mean}
 
 
 def main(arguments: list[str]) -> int:

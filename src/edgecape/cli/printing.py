@@ -13,6 +13,7 @@ from tyro.conf import FlagCreatePairsOff, arg
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from edgecape.evaluation.averages import Average
     from edgecape.evaluation.benchmark import Benchmark, Methods
     from edgecape.evaluation.results import Result, Row
 
@@ -77,6 +78,31 @@ def group_table(row: Row, width: int) -> Table:
     table = narrow_table(f"{row.group}: {row.categories} {kinds}, {row.pairs} pairs")
     table.add_column("", no_wrap=True, min_width=width)
     return table
+
+
+def print_average(found: Average, console: Console) -> None:
+    """A line per method: what it reaches on each split, and the mean, beside published ones."""
+    from edgecape.evaluation.published import NOTE
+
+    console.print(f"mean of {len(found.splits)} splits, {found.shots}-shot", style="bold")
+    for metric in ("PCK@0.2", "mPCK@5"):
+        if any(metric not in row.mean for row in found.mean.values()):
+            continue  # other thresholds were asked for
+        table = narrow_table(metric)
+        table.add_column("", no_wrap=True, min_width=25)
+        for split in found.splits:
+            table.add_column(split.removeprefix("mp100_").removesuffix("_test"), justify="right")
+        table.add_column("mean", justify="right", no_wrap=True)
+        for method, row in found.mean.items():
+            each = (f"{100 * one.mean[metric]:.1f}" for one in found.each[method])
+            table.add_row(method, *each, half_interval(row, metric))
+        blank = [""] * len(found.splits)
+        for method, values in found.published.items():
+            if metric in values:
+                table.add_row(f"{method} (published)", *blank, f"{100 * values[metric]:.1f}", style="dim")
+        console.print(table)
+    notes = ["per cent; ± half of the 95 % interval, for other photos of these categories"]
+    print_notes((*notes, *([NOTE] if found.published else []), *found.notes), console)
 
 
 def half_interval(row: Row, metric: str) -> str:
