@@ -80,7 +80,7 @@ def _settings(kind: type[Kind], values: Any) -> Kind:
     found = {}
     for name, value in values.items():
         if name not in hints:
-            raise SettingsError(f"unknown setting '{name}'; was the model saved by a newer version?")
+            raise SettingsError(f"unknown setting {reprlib.repr(name)}; was the model saved by a newer version?")
         if name in NESTED:
             value = _settings(NESTED[name], value)
         value = tuple(value) if isinstance(value, list) else value  # JSON knows no tuples

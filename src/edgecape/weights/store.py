@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import reprlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,7 +72,7 @@ def load_model(folder: str | os.PathLike[str]) -> Stored:
         version = content["format"]
         if version not in (1, FORMAT):
             raise WeightsError(
-                f"{folder} is of format {version}, this version of edgecape reads 1 to {FORMAT}; update edgecape"
+                f"{folder} is of format {reprlib.repr(version)}, this version of edgecape reads 1 to {FORMAT}; update edgecape"
             )
         config = ModelConfig.from_dict(upgrade(content) if version == 1 else content)
     except SettingsError as error:
