@@ -19,7 +19,7 @@ Named = tuple[Sequence[str], NDArray[np.float32], Sequence[tuple[int, int]]]  # 
 Area = tuple[float, float, float, float]  # left, top, right, bottom
 SIDES = ((1, 0), (-1, 0), (0, -1), (0, 1), (1, -1), (1, 1), (-1, -1), (-1, 1))  # right, left, above, below, corners
 FAINT = 0.25  # opacity of a keypoint that is certainly wrong
-DARK, LIGHT, WEAK = (20, 20, 20), (255, 255, 255), (255, 120, 0)  # rims; edges; edges of little weight
+DARK, LIGHT, WEAK = (20, 20, 20), (255, 255, 255), (200, 0, 255)  # rims; edges; edges of little weight
 CAPTION_HEIGHT = 30
 
 
@@ -58,7 +58,7 @@ def draw_keypoints(
         if weight >= 0.5:
             cv2.line(drawn, points[i], points[j], DARK, thick + 2, cv2.LINE_AA)
         cv2.line(drawn, points[i], points[j], LIGHT if weight >= 0.5 else WEAK, thick, cv2.LINE_AA)
-        strength = min(opacity[i], opacity[j]) * (0.35 + 0.5 * weight)
+        strength = min(opacity[i], opacity[j]) * (0.45 + 0.4 * weight)
         cv2.addWeighted(drawn, strength, canvas, 1 - strength, 0, dst=canvas)
     colours = palette(K)
     for k, point in points.items():

@@ -71,9 +71,8 @@ def load_model(folder: str | os.PathLike[str]) -> Stored:
     try:
         version = content["format"]
         if version not in (1, FORMAT):
-            raise WeightsError(
-                f"{folder} is of format {reprlib.repr(version)}, this version of edgecape reads 1 to {FORMAT}; update edgecape"
-            )
+            reads = f"this version of edgecape reads 1 to {FORMAT}; update edgecape"
+            raise WeightsError(f"{folder} is of format {reprlib.repr(version)}, {reads}")
         config = ModelConfig.from_dict(upgrade(content) if version == 1 else content)
     except SettingsError as error:
         raise WeightsError(f"{folder / CONFIG}: {error}") from error
