@@ -6,8 +6,9 @@ import copy
 import json
 import math
 import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -16,11 +17,11 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from edgecape import EdgeCape
-from edgecape.errors import EdgeCapeError, WeightsError
+from edgecape.errors import EdgeCapeError, SettingsError, WeightsError
 from edgecape.examples import lamp
 from edgecape.matching.scores import FEATURES, Calibration
 from edgecape.matching.settings import LoraSettings, MatchingSettings, ViewSettings
-from edgecape.weights.config import ModelConfig
+from edgecape.weights.config import ModelConfig, _settings
 from edgecape.weights.store import load_model
 
 import toy
@@ -84,7 +85,8 @@ def config(model: Path):
         (("backbone", "layers"), [], "at least one layer"),
         (("backbone", "fingerprint"), 7, "fingerprint of the backbone is a text"),
         (("backbone",), None, "damaged"),
-        (("matching", "voting"), None, "settings are a table"),
+        (("matching", "voting"), None, "'voting' cannot be None"),
+        (("matching", "voting"), 7, "settings are a table"),
         (("matching", "voting", "rounds"), 10**6, "1000000 rounds"),
         (("matching", "voting", "near"), [0.1, math.inf], "'near' cannot be"),
         (("matching", "views", "scales"), [1e-300], "crop sizes in 0.1 to 10"),
@@ -168,6 +170,35 @@ def test_any_change_of_the_configuration(model: Path, config, data):
     (model / "config.json").write_text(json.dumps(changed))
     said = answer(model)
     assert "\n" not in said and len(said) < 600
+
+
+@dataclass(frozen=True)
+class Wings:
+    number: int | None = None
+    kinds: tuple[Literal["left", "right"], ...] = ()
+    span: tuple[float, float] = (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "fine"),
+    [
+        ({"number": None}, True),
+        ({"number": 2, "kinds": [], "span": [1, 2.5]}, True),
+        ({"kinds": ["left", "right", "left"]}, True),
+        ({"number": "2"}, False),
+        ({"number": 2.0}, False),
+        ({"kinds": ["up"]}, False),
+        ({"kinds": "left"}, False),
+        ({"span": [1]}, False),
+        ({"span": [1, None]}, False),
+    ],
+)
+def test_a_setting_takes_what_its_type_says(values, fine):
+    if fine:
+        assert _settings(Wings, values) == Wings(**{k: tuple(v) if type(v) is list else v for k, v in values.items()})
+        return
+    with pytest.raises(SettingsError, match="cannot be"):
+        _settings(Wings, values)
 
 
 def test_settings_survive_the_round_trip():

@@ -11,6 +11,7 @@ import json
 import reprlib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from edgecape.errors import SettingsError
@@ -81,7 +82,7 @@ def _settings(kind: type[Kind], values: Any) -> Kind:
     for name, value in values.items():
         if name not in hints:
             raise SettingsError(f"unknown setting {reprlib.repr(name)}; was the model saved by a newer version?")
-        if name in NESTED:
+        if name in NESTED and value is not None:
             value = _settings(NESTED[name], value)
         value = tuple(value) if isinstance(value, list) else value  # JSON knows no tuples
         if not _suits(value, hints[name]):
@@ -93,6 +94,8 @@ def _settings(kind: type[Kind], values: Any) -> Kind:
 def _suits(value: Any, kind: Any) -> bool:
     """Whether a value is of the kind that a setting has; numbers that no model can have are of none."""
     kinds = get_args(kind)
+    if get_origin(kind) is UnionType:
+        return any(_suits(value, one) for one in kinds)
     if get_origin(kind) is Literal:
         return value in kinds
     if get_origin(kind) is tuple:
