@@ -1,21 +1,24 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from edgecape.drawing import (
+    best_place,
     draw_graph,
     draw_keypoints,
     draw_poses,
     draw_support,
     graph_edges,
     palette,
+    shared,
     story,
 )
 from edgecape.examples import lamp
-from edgecape.types import Support
+from edgecape.types import Pose, Support
 
 from toy import estimator
 
@@ -95,3 +98,44 @@ def test_a_story_is_told_of_what_was_found():
     drawn = draw_poses(example.queries[0], [pose], longest=100)
     assert max(drawn.shape) == 100
     assert story(example.support, prompt, [(example.queries[0], pose)]).shape[1] > 3 * 320
+
+
+# --- names ---------------------------------------------------------------------------------------------------------
+
+
+def test_names_keep_off_keypoints_each_other_and_the_border():
+    frame, size, radius = (200, 160), (50.0, 12.0), 4
+    points = [(190, 80), (60, 80), (75, 80), (100, 3), (100, 157)]
+    taken = [(x - 4.0, y - 4.0, x + 4.0, y + 4.0) for x, y in points]
+    for point in points:
+        place = best_place(point, size, radius, frame, taken)
+        assert shared(place, (0, 0, *frame)) == pytest.approx(600)  # all of it is in the picture
+        assert not any(shared(place, other) for other in taken)
+        taken.append(place)
+
+
+def test_a_name_stands_to_the_right_where_it_can():
+    left, top, right, bottom = best_place((50, 50), (30.0, 10.0), 4, (200, 160), [])
+    assert left > 54 and top < 50 < bottom and right == left + 30
+
+
+@pytest.mark.parametrize("names", [["nose", "tail"], ["näse", "хвост"], ["", "x" * 300], ["鼻", "尾"]])
+def test_names_are_written_beside_their_keypoints(names):
+    plain, named = draw_keypoints(GREY, POINTS), draw_keypoints(GREY, POINTS, names=names)
+    assert named.shape == GREY.shape and (named != plain).any()
+    np.testing.assert_array_equal(named[30, 30], plain[30, 30])
+
+
+def test_poses_are_drawn_with_names_on_demand_and_without_where_they_have_none():
+    pose = Pose(POINTS, np.ones(2, np.float32), (0, 0, 160, 120), POINTS, ("nose", "tail"), ((0, 1),))
+    nameless = replace(pose, names=None, keypoints=POINTS + 20)
+    assert (draw_poses(GREY, [pose, pose], names=True) != draw_poses(GREY, [pose, pose])).any()
+    np.testing.assert_array_equal(draw_poses(GREY, [nameless], names=True), draw_poses(GREY, [nameless]))
+
+
+def test_weak_edges_do_not_darken_the_picture():
+    white = np.full((120, 160, 3), 255, dtype=np.uint8)
+    weak, strong = (draw_keypoints(white, POINTS, [(0, 1)], edge_weights=[weight]) for weight in (0.1, 1.0))
+    between = (slice(50, 70), slice(60, 90))
+    assert weak[between].max(axis=2).min() > 240 > 200 > strong[between].max(axis=2).min()  # a colour, not a shade
+    assert (weak[between] != 255).any()

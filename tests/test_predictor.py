@@ -481,7 +481,7 @@ def test_another_backbone_is_said(model: EdgeCape, toy_backbone, tmp_path: Path,
     ("break_it", "message"),
     [
         (lambda f: (f / "config.json").unlink(), "no config.json"),
-        (lambda f: (f / "config.json").write_text("{"), "damaged"),
+        (lambda f: (f / "config.json").write_text("{"), "not a complete JSON file"),
         (lambda f: (f / "config.json").write_text('{"format": 99, "settings": {}}'), "format 99"),
         (lambda f: (f / "config.json").write_text('{"format": 1, "settings": {"wings": 2}}'), "wings"),
         (lambda f: (f / "model.safetensors").unlink(), "no model.safetensors"),

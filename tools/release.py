@@ -2,8 +2,7 @@
 
     python tools/release.py runs/small/bias --val val.json --test test.json --images images --cache CACHE
 
-Scores are fitted on the categories of --val and only checked on those of --test. Both are seen in both ways in which a
-model is used: with the names of the keypoints, which tell left and right, and without.
+Scores are fitted on the categories of --val and only checked on those of --test.
 """
 
 from __future__ import annotations
@@ -15,15 +14,11 @@ import torch
 
 from edgecape.data.features import FeatureStore
 from edgecape.data.objects import read_coco
-from edgecape.evaluation.calibration import Reliability, Samples, collect, fit, reliability
-from edgecape.evaluation.episodes import protocol_episodes
+from edgecape.errors import DataError
+from edgecape.evaluation.calibration import Reliability, Samples, both_ways, fit_balanced, reliability
 from edgecape.matching.scores import Calibration
-from edgecape.model.network import Network
 from edgecape.predictor import EdgeCape
 from edgecape.weights.store import DEFAULT_MODEL
-
-SHOTS = (1, 5)
-WAYS = {"names told": True, "names not told": False}
 
 
 def draw(checked: Reliability, path: Path) -> None:
@@ -36,31 +31,14 @@ def draw(checked: Reliability, path: Path) -> None:
     sizes = [300 * n / max(number) + 8 for n in number]
     axis.scatter(score, share, s=sizes, color="tab:blue", alpha=0.7)
     axis.set(xlabel="score", ylabel="share of keypoints within 10 %", xlim=(0, 1), ylim=(0, 1))
-    axis.set_title(f"ECE {checked.error:.3f}, AUROC {checked.auroc:.3f}", fontsize=10)
+    axis.set_title(str(checked), fontsize=10)
     figure.savefig(path, dpi=110)
-
-
-def together(parts: list[Samples]) -> Samples:
-    return Samples(*map(torch.cat, zip(*parts, strict=True)))
-
-
-def both_ways(
-    network: Network, annotations: Path, images: Path, store: FeatureStore, episodes: int
-) -> dict[str, Samples]:
-    """The keypoints of a data set, each way apart and then together."""
-    data = read_coco(annotations, images)
-    drawn = [protocol_episodes(data, shots, episodes=episodes)[0] for shots in SHOTS]
-    found = {
-        way: together([collect(network, data, some, store, named=named) for some in drawn])
-        for way, named in WAYS.items()
-    }
-    return found | {"together": together(list(found.values()))}
 
 
 def check(name: str, samples: Samples, calibration: Calibration) -> Reliability:
     found = reliability(calibration.probability(samples.features), samples.right)
     share, number = float(samples.right.float().mean()), len(samples.right)
-    print(f"{name}: {number} keypoints, {share:.3f} right, ECE {found.error:.3f}, AUROC {found.auroc:.3f}")
+    print(f"{name}: {number} keypoints, {share:.3f} right, {found}")
     return found
 
 
@@ -77,12 +55,14 @@ def main() -> None:
     options = parser.parse_args()
     runtime = EdgeCape.from_pretrained(options.model, device="cpu").torch_runtime
     store = FeatureStore.of(runtime, options.cache)
-    collected = {
-        name: both_ways(runtime.network, getattr(options, name), options.images, store, options.episodes)
-        for name in ("val", "test")
-    }
-    fitted_on = collected["val"]["together"]
-    runtime.calibration = fit(fitted_on.features, fitted_on.right, fitted_on.balance)
+    collected = {}
+    for name in ("val", "test"):
+        data = read_coco(getattr(options, name), options.images)
+        ways = both_ways(runtime.network, data, store, options.episodes)
+        collected[name] = ways | {"together": Samples.together(ways.values())}
+    runtime.calibration = fit_balanced(collected["val"]["together"])
+    if runtime.calibration is None:
+        raise DataError(f"all keypoints of {options.val} are right, or all wrong: scores cannot be fitted to them")
     for name, ways in collected.items():
         checked = {way: check(f"{name}, {way}", samples, runtime.calibration) for way, samples in ways.items()}
         if name == "test" and options.figure:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import colorsys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import Any
 
 import cv2
@@ -14,7 +15,11 @@ from edgecape.io.images import RGB, load_image
 from edgecape.types import Pose, Prompt, Support
 
 Colour = tuple[int, int, int]
+Named = tuple[Sequence[str], NDArray[np.float32], Sequence[tuple[int, int]]]  # names, keypoints and edges of an object
+Area = tuple[float, float, float, float]  # left, top, right, bottom
+SIDES = ((1, 0), (-1, 0), (0, -1), (0, 1), (1, -1), (1, 1), (-1, -1), (-1, 1))  # right, left, above, below, corners
 FAINT = 0.25  # opacity of a keypoint that is certainly wrong
+DARK, LIGHT, WEAK = (20, 20, 20), (255, 255, 255), (200, 0, 255)  # rims; edges; edges of little weight
 CAPTION_HEIGHT = 30
 
 
@@ -35,49 +40,132 @@ def draw_keypoints(
     """A copy of the picture with keypoints (K, 2) and edges on it, but for those that are nowhere (nan).
 
     Each keypoint has its colour and a dark rim, so that it shows on any ground; the lower its score the fainter it is.
-    edge_weights in [0, 1] set the width and opacity of each edge.
+    edge_weights in [0, 1] set the width and opacity of each edge; those below one half have a colour and no rim: many
+    rims side by side would darken the picture more than the edges that matter.
     """
     canvas = image.copy()
-    K = len(keypoints)
-    side = max(image.shape[:2])
-    radius, width = max(3, round(side / 90)), max(1, round(side / 250))  # of a keypoint, of an edge
+    K, radius = len(keypoints), keypoint_radius(image)
+    width = max(1, round(max(image.shape[:2]) / 250))  # of an edge
     certainty = np.ones(K) if scores is None else np.asarray(scores, dtype=np.float64)
     opacity = FAINT + (1 - FAINT) * certainty.clip(0, 1)
-    points = {k: tuple(int(v) for v in np.rint(keypoints[k])) for k in range(K) if np.isfinite(keypoints[k]).all()}
+    points = places(keypoints)
     for index, (i, j) in enumerate(edges):
         if i not in points or j not in points:
             continue
         weight = 1.0 if edge_weights is None else float(np.clip(edge_weights[index], 0, 1))
         drawn = canvas.copy()
         thick = max(1, round(width * (0.5 + 2.5 * weight)))
-        cv2.line(drawn, points[i], points[j], (20, 20, 20), thick + 2, cv2.LINE_AA)
-        cv2.line(drawn, points[i], points[j], (255, 255, 255), thick, cv2.LINE_AA)
-        strength = min(opacity[i], opacity[j]) * (0.35 + 0.5 * weight)
+        if weight >= 0.5:
+            cv2.line(drawn, points[i], points[j], DARK, thick + 2, cv2.LINE_AA)
+        cv2.line(drawn, points[i], points[j], LIGHT if weight >= 0.5 else WEAK, thick, cv2.LINE_AA)
+        strength = min(opacity[i], opacity[j]) * (0.45 + 0.4 * weight)
         cv2.addWeighted(drawn, strength, canvas, 1 - strength, 0, dst=canvas)
     colours = palette(K)
     for k, point in points.items():
         drawn = canvas.copy()
-        cv2.circle(drawn, point, radius + max(1, radius // 3), (20, 20, 20), -1, cv2.LINE_AA)
+        cv2.circle(drawn, point, radius + max(1, radius // 3), DARK, -1, cv2.LINE_AA)
         cv2.circle(drawn, point, radius, colours[k], -1, cv2.LINE_AA)
         cv2.addWeighted(drawn, opacity[k], canvas, 1 - opacity[k], 0, dst=canvas)
-    if names is not None:
-        scale = max(0.35, radius / 12)
-        for k, point in points.items():
-            place = (point[0] + radius + 2, point[1] - radius)
-            cv2.putText(canvas, names[k], place, cv2.FONT_HERSHEY_SIMPLEX, scale, (20, 20, 20), 3, cv2.LINE_AA)
-            cv2.putText(canvas, names[k], place, cv2.FONT_HERSHEY_SIMPLEX, scale, colours[k], 1, cv2.LINE_AA)
-    return canvas
+    return canvas if names is None else draw_names(canvas, [(names, keypoints, edges)])
 
 
-def draw_poses(image: Any, poses: Sequence[Pose], longest: int = 1600) -> RGB:
-    """A photo with all that was found on it, made smaller if it is large: nobody looks at 60 megapixels."""
+def keypoint_radius(image: RGB) -> int:
+    return max(3, round(max(image.shape[:2]) / 90))
+
+
+def places(keypoints: NDArray[np.float32]) -> dict[int, tuple[int, int]]:
+    """Pixels of the keypoints that are somewhere."""
+    found = np.flatnonzero(np.isfinite(keypoints).all(axis=1))
+    return {int(k): (int(x), int(y)) for k, (x, y) in zip(found, np.rint(keypoints[found]), strict=True)}
+
+
+# --- names -------------------------------------------------------------------------------------------------------
+
+
+def draw_names(image: RGB, objects: Iterable[Named]) -> RGB:
+    """Names beside their keypoints, each on the side where it covers least of keypoints, edges and other names."""
+    import matplotlib
+    from PIL import Image, ImageDraw, ImageFont
+
+    picture = Image.fromarray(image)
+    pen, radius = ImageDraw.Draw(picture), keypoint_radius(image)
+    size = max(13, round(max(image.shape[:2]) / 50))
+    font = ImageFont.truetype(f"{matplotlib.get_data_path()}/fonts/ttf/DejaVuSans.ttf", size)  # has most alphabets
+    given: list[tuple[str, tuple[int, int], Colour]] = []
+    taken: list[Area] = []
+    for names, keypoints, edges in objects:
+        points, colours = places(keypoints), palette(len(keypoints))
+        given += [(names[k], point, colours[k]) for k, point in points.items()]
+        taken += [_square(point, radius) for point in points.values()]
+        for i, j in edges:
+            if i in points and j in points:
+                along = np.linspace(points[i], points[j], 20)[1:-1]
+                taken += [_square((x, y), radius / 3) for x, y in along]
+    for name, point, colour in given:
+        box = pen.textbbox((0, 0), name, font=font, stroke_width=2)
+        place = best_place(point, (box[2] - box[0], box[3] - box[1]), radius, picture.size, taken)
+        taken.append(place)
+        light = tuple((c + 255) // 2 for c in colour)  # dark blue on a dark rim cannot be read
+        corner = (place[0] - box[0], place[1] - box[1])
+        pen.text(corner, name, fill=light, font=font, stroke_width=2, stroke_fill=DARK)
+    return np.array(picture)
+
+
+def _square(centre: Sequence[float], half: float) -> Area:
+    x, y = centre
+    return (x - half, y - half, x + half, y + half)
+
+
+def best_place(
+    point: tuple[int, int], size: tuple[float, float], radius: int, frame: tuple[int, int], taken: Iterable[Area]
+) -> Area:
+    """Where a name of this size goes: beside its keypoint, else a little further away, in the picture and off what is
+    taken. Of places that are equally good the first, so that names stand to the right where they can."""
+    (x, y), (w, h) = point, size
+    best: tuple[float, Area] | None = None
+    for gap, (across, down) in product((radius + 3, 2 * radius + h), SIDES):
+        left, top = x - w / 2 + across * (gap + w / 2), y - h / 2 + down * (gap + h / 2)
+        area = (left, top, left + w, top + h)
+        outside = w * h - shared(area, (0, 0, *frame))
+        cost = 4 * outside + sum(shared(area, other) for other in taken)
+        if best is None or cost < best[0]:
+            best = cost, area
+    assert best is not None
+    return best[1]
+
+
+def shared(one: Area, other: Area) -> float:
+    """Pixels that two rectangles have in common."""
+    width = min(one[2], other[2]) - max(one[0], other[0])
+    height = min(one[3], other[3]) - max(one[1], other[1])
+    return max(0.0, width) * max(0.0, height)
+
+
+# --- whole pictures ----------------------------------------------------------------------------------------------
+
+
+def resized(picture: RGB, scale: float) -> RGB:
+    height, width = (max(1, round(side * scale)) for side in picture.shape[:2])
+    return cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR)
+
+
+def draw_poses(image: Any, poses: Sequence[Pose], longest: int = 1600, names: bool = False) -> RGB:
+    """A photo with all that was found on it, made smaller if it is large: nobody looks at 60 megapixels.
+
+    names: also those of the keypoints, where poses have any.
+    """
     picture = load_image(image)
     scale = min(1.0, longest / max(picture.shape[:2]))
-    if scale < 1:
-        height, width = (max(1, round(side * scale)) for side in picture.shape[:2])
-        picture = cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA)
+    return _draw_poses(picture, poses, scale, names)
+
+
+def _draw_poses(picture: RGB, poses: Sequence[Pose], scale: float, names: bool) -> RGB:
+    picture = picture if scale == 1 else resized(picture, scale)
     for pose in poses:
         picture = draw_keypoints(picture, pose.keypoints * scale, pose.skeleton or (), pose.scores)
+    if names:
+        named = [(pose.names, pose.keypoints * scale, pose.skeleton or ()) for pose in poses if pose.names]
+        picture = draw_names(picture, named)
     return picture
 
 
@@ -91,17 +179,18 @@ def graph_edges(weights: NDArray[np.float32], least: float = 0.05) -> tuple[list
     return [(int(i[n]), int(j[n])) for n in order], [float(strength[n]) for n in order]
 
 
-def draw_support(support: Support, names: bool = False) -> RGB:
+def draw_support(support: Support, scale: float = 1.0, names: bool = False) -> RGB:
     """The support photo with the skeleton that was given."""
-    photo = load_image(support.image)
-    return draw_keypoints(photo, _marked(support), support.skeleton or (), names=support.names if names else None)
+    photo = resized(load_image(support.image), scale)
+    shown = support.names if names else None
+    return draw_keypoints(photo, scale * _marked(support), support.skeleton or (), names=shown)
 
 
-def draw_graph(support: Support, prompt: Prompt) -> RGB:
+def draw_graph(support: Support, prompt: Prompt, scale: float = 1.0) -> RGB:
     """The support photo with the predicted graph: the heavier an edge, the wider."""
     edges, strength = graph_edges(prompt.weights)
-    photo = load_image(support.image)
-    return draw_keypoints(photo, _marked(support), edges, edge_weights=[weight**2 for weight in strength])
+    photo = resized(load_image(support.image), scale)
+    return draw_keypoints(photo, scale * _marked(support), edges, edge_weights=[weight**2 for weight in strength])
 
 
 def _marked(support: Support) -> NDArray[np.float32]:
@@ -110,16 +199,13 @@ def _marked(support: Support) -> NDArray[np.float32]:
     return np.where(support.visible[:, None], support.keypoints, np.float32(np.nan))
 
 
-def captioned(image: RGB, caption: str, height: int = 320) -> RGB:
-    """The picture at a common height under a line of text."""
-    scale = height / image.shape[0]
-    size = (max(1, round(image.shape[1] * scale)), height)
-    picture = cv2.resize(image, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR)
+def captioned(image: RGB, caption: str) -> RGB:
+    """The picture under a line of text."""
+    height, width = image.shape[:2]
     text_width = cv2.getTextSize(caption, cv2.FONT_HERSHEY_SIMPLEX, 0.5, 1)[0][0]
-    width = max(size[0], text_width + 16)
-    out = np.full((height + CAPTION_HEIGHT, width, 3), 255, dtype=np.uint8)
-    left = (width - size[0]) // 2
-    out[CAPTION_HEIGHT:, left : left + size[0]] = picture
+    out = np.full((height + CAPTION_HEIGHT, max(width, text_width + 16), 3), 255, dtype=np.uint8)
+    left = (out.shape[1] - width) // 2
+    out[CAPTION_HEIGHT:, left : left + width] = image
     cv2.putText(out, caption, (8, 20), cv2.FONT_HERSHEY_SIMPLEX, 0.5, (30, 30, 30), 1, cv2.LINE_AA)
     return out
 
@@ -132,12 +218,23 @@ def side_by_side(pictures: Sequence[tuple[str, RGB]], gap: int = 8) -> RGB:
     return np.concatenate([*row, spacer], axis=1)
 
 
-def story(support: Support, prompt: Prompt, queries: Sequence[tuple[Any, Pose]]) -> RGB:
-    """What was marked, the graph that was predicted from it, and the poses that were found."""
+def story(support: Support, prompt: Prompt, queries: Sequence[tuple[Any, Pose]], names: bool = False) -> RGB:
+    """What was marked, the graph that was predicted from it, and the poses that were found; larger where there are
+    names to be read."""
+    height = 560 if names else 320
+
+    def scale(image: Any) -> float:
+        return height / load_image(image).shape[0]
+
     given = "marked, with skeleton" if support.skeleton else "marked, no skeleton"
-    pictures = [(given, draw_support(support)), ("predicted graph", draw_graph(support, prompt))]
-    found = [(f"found, mean score {pose.score:.2f}", draw_poses(image, [pose])) for image, pose in queries]
-    return side_by_side(pictures + found)
+    pictures = [
+        (given, draw_support(support, scale(support.image), names)),
+        ("predicted graph", draw_graph(support, prompt, scale(support.image))),
+    ]
+    for image, pose in queries:
+        drawn = _draw_poses(load_image(image), [pose], scale(image), names)
+        pictures.append((f"found, mean score {pose.score:.2f}", drawn))
+    return side_by_side(pictures)
 
 
 def save_picture(path: Any, image: RGB) -> None:

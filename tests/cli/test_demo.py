@@ -51,6 +51,13 @@ def test_your_own_pictures(model, tmp_path: Path):
     assert (tmp_path / "out" / "mine.png").exists()
 
 
+def test_names_are_written_in_larger_pictures(model, tmp_path: Path):
+    for folder, options in (("plain", []), ("named", ["--names"])):
+        assert main(["demo", "-o", str(tmp_path / folder), *options]) == 0
+    plain, named = (Image.open(tmp_path / folder / "lamp.png").size for folder in ("plain", "named"))
+    assert plain[1] == 350 and named[1] == 590 and named[0] > 1.5 * plain[0]
+
+
 def test_half_a_request(capsys, tmp_path):
     assert main(["demo", "--query", "b.png", "-o", str(tmp_path)]) == 2
     assert "both --support and --query" in capsys.readouterr().err

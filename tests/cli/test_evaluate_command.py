@@ -106,6 +106,15 @@ def test_baselines_alone_on_some_categories_with_images_missing(
     assert "1 of 2 categories, 7 of 16 objects" in text
 
 
+def test_results_as_json_or_not_at_all(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("default", folder, "--split", "val", "--episodes", 1, "--no-baselines", "--out", tmp_path / "out")
+    assert run(*arguments, "--json", "--quiet") == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == json.loads((tmp_path / "out/evaluation.json").read_text())
+    assert run(*arguments, "--quiet") == 0
+    assert capsys.readouterr() == ("", "")
+
+
 def test_the_model_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("default", folder, "--split", "split1_val", "--episodes", 1, "--no-baselines", "--shots", 2) == 0
     text = capsys.readouterr().out
@@ -146,3 +155,75 @@ def test_nothing_is_left_to_evaluate(folder: Path, capsys: pytest.CaptureFixture
         (folder / f"images/{name}.png").unlink()
     assert run("default", folder, "--split", "val", "--shots", 7, "--skip-missing") == 2  # each episode needs all 8
     assert "nothing can be evaluated: 0 of 400 pairs" in capsys.readouterr().err
+
+
+# --- several splits ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def five(folder: Path) -> Path:
+    """Test files of five splits; the later ones have fewer objects."""
+    content = json.loads((folder / "annotations/mp100_split1_test.json").read_text())
+    for number in range(1, 6):
+        kept = [one for one in content["annotations"] if one["id"] % 1000 < 9 - number]
+        path = folder / f"annotations/mp100_split{number}_test.json"
+        path.write_text(json.dumps(content | {"annotations": kept}))
+    return folder
+
+
+def test_the_mean_over_five_splits_is_one_command(
+    five: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    made = EdgeCape.from_pretrained
+
+    def from_pretrained(source=None, device=None):
+        asked.append(source)
+        return made(source, device)
+
+    monkeypatch.setattr(EdgeCape, "from_pretrained", from_pretrained)
+    options = ("--split", "split?_test", "--episodes", 2, "--out", tmp_path / "out")
+    assert run("runs/{split}", five, *options) == 0
+    text = capsys.readouterr().out
+    assert asked == [f"runs/{number}" for number in range(1, 6)]  # each split has a model of its own
+    assert "mean of 5 splits, 1-shot" in text and "warning" not in text
+    found = json.loads((tmp_path / "out/mean.json").read_text())
+    reports = [json.loads((tmp_path / f"out/mp100_split{n}_test/evaluation.json").read_text()) for n in range(1, 6)]
+    for method, row in found["mean"].items():
+        alone = [report["rows"][method][0]["mean"]["mPCK@5"] for report in reports]
+        assert row["mean"]["mPCK@5"] == pytest.approx(sum(alone) / 5)
+        line = next(line for line in text[text.index("mean of 5") :].splitlines() if line.startswith(f"{method} "))
+        assert f"{100 * row['mean']['PCK@0.2']:.1f}" in line and len(line.split("±")) == 2
+    published = next(line for line in text[text.index("mean of 5") :].splitlines() if line.startswith("EdgeCape (DINO"))
+    assert published.split()[-1] == "89.4"
+
+    folders = [tmp_path / f"out/mp100_split{number}_test" for number in range(1, 6)]
+    assert main(["experiment", "mean", *map(str, folders), "--json"]) == 0  # the same of what was saved
+    assert json.loads(capsys.readouterr().out) == found
+    assert main(["experiment", "mean", *map(str, folders[:2])]) == 0
+    assert "warning: published means are over 5 splits, these over 2" in capsys.readouterr().out
+
+
+def test_bad_input_of_a_mean(five: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number, shots in ((1, 1), (2, 2)):
+        options = ("--split", f"split{number}_test", "--episodes", 1, "--shots", shots, "--out", tmp_path / str(number))
+        assert run("none", five, *options) == 0
+    one, two, odd = tmp_path / "1", tmp_path / "2", tmp_path / "odd.json"
+    odd.write_text('{"rows": {"a": [{"group": "all"}]}}')
+    capsys.readouterr()
+    for files, message in (
+        ([one], "two or more different splits, got mp100_split1_test"),
+        ([one, one], "two or more different splits"),
+        ([one, two], "results with 1, 2 shots have no common mean"),
+        ([one, odd], "odd.json is not a report of edgecape evaluate"),
+        ([one, tmp_path / "none"], "does not exist"),
+    ):
+        assert main(["experiment", "mean", *map(str, files)]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_a_pattern_where_one_split_is_meant(five: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["experiment", "robustness", "default", str(five), "--split", "split*_test"]) == 2
+    assert "this takes one at a time" in capsys.readouterr().err
+    assert run("runs/{split}", five / "annotations/mp100_split1_test.json", "--split", "dogs") == 2
+    assert "none fits" in capsys.readouterr().err

@@ -5,12 +5,17 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from edgecape.cli.main import main
+from edgecape.data.objects import read_coco
+from edgecape.evaluation.episodes import protocol_episodes
+from edgecape.evaluation.evaluate import evaluate
+from edgecape.evaluation.methods import copy_support
 from edgecape.evaluation.results import Result, difference
 from edgecape.predictor import EdgeCape
 
@@ -115,9 +120,10 @@ def test_two_results(
     monkeypatch.setenv("COLUMNS", "80")
     files = (finished / "proposals.npz", finished / "copy_support.npz")
     known = ("--annotations", data, "--train-annotations", data.parent / "train.txt")
-    assert run("compare", *files, *known, "--json", tmp_path / "difference.json") == 0
+    assert run("compare", *files, *known) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    rows = json.loads((tmp_path / "difference.json").read_text())["differences"]
+    assert run("compare", *files, *known, "--json") == 0
+    rows = json.loads(capsys.readouterr().out)["differences"]
     names = ["all", "known definition", "new definition", "furniture", "lamp", "light"]
     assert [row["group"].split(" ", 1)[-1] if "category " in row["group"] else row["group"] for row in rows] == names
     expected = difference(*(Result.load(file) for file in files), {"all": [0, 1]}, thresholds=(0.2,))[0]
@@ -127,6 +133,28 @@ def test_two_results(
     assert float(shown[6]) == pytest.approx(100 * expected.mean["PCK@0.2"], abs=0.051)
     assert run("compare", *files) == 0
     assert "definition" not in capsys.readouterr().out
+
+
+def test_two_categories_of_one_name_stay_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """MP-100 has two called face."""
+    content = json.loads(toy.write_lamps(tmp_path, 6, ("face", "face")).read_text())
+    content["categories"][1]["keypoints"] = [f"other {name}" for name in content["categories"][1]["keypoints"]]
+    (tmp_path / "faces.json").write_text(json.dumps(content))
+    dataset = read_coco(tmp_path / "faces.json", tmp_path)
+    episodes, _ = protocol_episodes(dataset, shots=1, episodes=2)
+    methods = {"good": copy_support, "bad": lambda task: 0 * copy_support(task)}
+    for name, result in evaluate(dataset, episodes, methods, toy.store()).items():
+        result.save(tmp_path / f"{name}.npz")
+    files = (tmp_path / "good.npz", tmp_path / "bad.npz")
+    for given in ((), ("--annotations", tmp_path / "faces.json")):
+        assert run("compare", *files, *given, "--json") == 0
+        rows = json.loads(capsys.readouterr().out)["differences"][-2:]
+        assert [row["group"] for row in rows] == ["category face (1)", "category face (2)"]
+        assert [row["pairs"] for row in rows] == [10, 10] and rows[0]["mean"] != rows[1]["mean"]
+    old = replace(Result.load(files[0]), categories=("face", "face"))
+    old.save(files[1])
+    assert run("compare", *files) == 2
+    assert "several categories of one name" in capsys.readouterr().err
 
 
 def test_bad_input_of_compare(finished: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -173,7 +173,7 @@ def test_the_help_names_every_format():
 # --- stopping and going on -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stop", [KeyboardInterrupt, RuntimeError])
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
 def test_a_stopped_run_goes_on(model, seen, folder, support, tmp_path, capsys, monkeypatch, stop):
     def arguments(out):
         common = ["predict", str(folder), "--support", str(support), "--batch-size", "2", "--draw"]

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from edgecape.cli import data as cli
+from edgecape.cli.printing import OutputOptions
 from edgecape.data.assemble import AssemblyReport, Item, assemble, parse_sources, wanted_images
 from edgecape.data.sources import SOURCES
 from edgecape.errors import DataError
@@ -314,15 +315,16 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     folders = sources(tmp_path / "src", NAMES)
     out = tmp_path / "out"
     given = [f"{key}={folder}" for key, folder in folders.items()]
-    assert cli.assemble((path,), out, tuple(given[1:]), json=tmp_path / "r.json") == 1
+    assert cli.assemble((path,), out, tuple(given[1:])) == 1
     text = capsys.readouterr().out
     assert "cocodataset.org" in text
     assert "--source coco=FOLDER" in text
     assert "yangangwang" not in text  # nothing of it is missing
-    report = json.loads((tmp_path / "r.json").read_text())
+    assert cli.assemble((path,), out, tuple(given[1:]), output=OutputOptions(json=True)) == 1
+    report = json.loads(capsys.readouterr().out)
     assert [problem["file_name"] for problem in report["problems"]] == [NAMES[0]]
-    assert cli.assemble((tmp_path / "annotations",), out, tuple(given), json=tmp_path / "r.json") == 0
-    assert json.loads((tmp_path / "r.json").read_text())["complete"]
+    assert cli.assemble((tmp_path / "annotations",), out, tuple(given), output=OutputOptions(json=True)) == 0
+    assert json.loads(capsys.readouterr().out)["complete"]
 
 
 @pytest.mark.shared

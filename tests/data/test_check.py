@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from edgecape.cli import data as cli
+from edgecape.cli.printing import OutputOptions
 from edgecape.data.check import check_file
 from edgecape.errors import DataError
 
@@ -133,11 +134,12 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert cli.check(tmp_path) == 1
     assert "0 of 2 images found" in capsys.readouterr().out
     pictures(tmp_path / "images", content)
-    assert cli.check(tmp_path, json=tmp_path / "out.json") == 0
+    assert cli.check(tmp_path) == 0
     text = capsys.readouterr().out
     assert "all in order" in text
     assert "dog" in text
-    (report,) = json.loads((tmp_path / "out.json").read_text())
+    assert cli.check(tmp_path, output=OutputOptions(json=True)) == 0
+    (report,) = json.loads(capsys.readouterr().out)
     assert report["clean"]
     assert report["categories"][0]["edge_base"] == 0
     with pytest.raises(DataError, match="does not exist"):

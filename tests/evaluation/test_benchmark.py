@@ -7,10 +7,14 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from edgecape.evaluation.benchmark import Benchmark, BenchmarkOptions
+from edgecape.data.objects import read_coco
+from edgecape.errors import DataError
+from edgecape.evaluation.benchmark import Benchmark, BenchmarkOptions, each_split, of_split
 from edgecape.evaluation.episodes import pairs, protocol_episodes
 from edgecape.evaluation.methods import copy_support
+from edgecape.evaluation.published import TEST_SPLITS
 
 from toy import store, write_lamps
 
@@ -39,3 +43,20 @@ def test_options_are_read_without_torch() -> None:
     script = "import sys, edgecape.cli.evaluate, edgecape.cli.experiment; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_the_number_of_a_split_in_a_path() -> None:
+    assert of_split("runs/{split}/bias", "mp100_split3_test") == "runs/3/bias"
+    assert of_split("default", "lamps") == "default"
+    with pytest.raises(DataError, match="lamps is not named after a split"):
+        of_split("runs/{split}", "lamps")
+
+
+@pytest.mark.shared
+def test_the_five_test_splits_of_mp100_share_no_category(shared: Path) -> None:
+    """So that errors of their results are independent, and no two categories are mixed up in any."""
+    parts = each_split(BenchmarkOptions(shared / "data/mp100_annotations", split="split*_test"))
+    datasets = [read_coco(part.data, part.images) for part in parts]
+    assert tuple(dataset.name for dataset in datasets) == TEST_SPLITS
+    assert len({category.id for dataset in datasets for category in dataset.categories}) == 100
+    assert all(len(set(dataset.labels)) == 20 for dataset in datasets)

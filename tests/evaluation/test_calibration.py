@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgecape.evaluation.calibration import collect, fit, reliability
+from edgecape.evaluation.calibration import Samples, both_ways, collect, fit, fit_balanced, reliability
 from edgecape.evaluation.episodes import protocol_episodes
 from edgecape.matching.scores import FEATURES
 
@@ -38,6 +38,25 @@ def test_auroc_of_a_perfect_and_a_wrong_order():
     right = torch.tensor([True, True, False, False])
     assert reliability(torch.tensor([0.9, 0.8, 0.2, 0.1]), right).auroc == 1
     assert reliability(torch.tensor([0.1, 0.2, 0.8, 0.9]), right).auroc == 0
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_there_is_no_order_where_all_are_right_or_all_wrong(right: bool):
+    found = reliability(torch.tensor([0.9, 0.2]), torch.tensor([right, right]))
+    assert found.auroc is None and str(found).endswith("AUROC –")
+    nothing = Samples(torch.randn(8, len(FEATURES)), torch.full((8,), right), torch.zeros(8, dtype=torch.long))
+    assert fit_balanced(nothing) is None
+
+
+def test_keypoints_are_seen_in_all_ways_that_there_are_objects_for(tmp_path: Path):
+    network = estimator().torch_runtime.network
+    for number, pairs in ((6, 5 + 1), (5, 4)):  # six objects: five queries at one shot and one at five
+        ways = both_ways(network, lamps(tmp_path / str(number), number), store(), episodes=2)
+        assert list(ways) == ["names told", "names not told"]
+        assert [len(samples.right) for samples in ways.values()] == [2 * 7 * pairs] * 2
+    samples = Samples.together(ways.values())
+    assert len(samples.features) == len(samples.right) == len(samples.category) == 2 * 2 * 7 * 4
+    assert fit_balanced(samples) == fit(samples.features, samples.right, samples.balance)
 
 
 def test_equal_scores_tell_nothing():

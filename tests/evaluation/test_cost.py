@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from edgecape.cli.main import main
@@ -52,3 +54,6 @@ def test_the_command_prints_them(capsys):
     assert main(["benchmark", "--model"]) == 0
     out = capsys.readouterr().out
     assert "pose-graph" in out and "head" in out
+    assert main(["benchmark", "--model", "--json"]) == 0
+    parts = {part["name"]: part["parameters"] for part in json.loads(capsys.readouterr().out)["parts"]}
+    assert f"{parts['pose-graph predictor'] / 1e6:.2f}" in out

@@ -10,6 +10,7 @@ import torch
 
 from edgecape.evaluation.evaluate import Task
 from edgecape.evaluation.methods import (
+    GRAPHS,
     ModelMethod,
     baselines,
     copy_support,
@@ -21,6 +22,7 @@ from edgecape.evaluation.methods import (
     variants,
     whitened_matching,
 )
+from edgecape.matching.multiview import MultiView
 from edgecape.matching.network import MatchingNetwork
 from edgecape.matching.settings import MatchingSettings, ViewSettings
 from edgecape.model.network import Network
@@ -105,6 +107,33 @@ def test_variants(graph: str, names: list[str]) -> None:
         torch.testing.assert_close(last, final(ModelMethod(network))(inputs), rtol=0, atol=0)
         found = [method(inputs)[:, :5] for method in methods.values()]
     assert all(not torch.equal(a, b) for i, a in enumerate(found) for b in found[:i])
+
+
+@pytest.mark.parametrize("matching", [None, MatchingSettings(views=ViewSettings(mirror=True, quarter_turns=True))])
+def test_supports_are_encoded_once_for_all_that_is_told_of_their_graph(matching, monkeypatch) -> None:
+    network = tiny.network(matching=matching)
+    encoded: list[torch.Tensor] = []
+    encode = MultiView.encode
+
+    def counting(self, shots, visible, prior, flip_index=None):
+        encoded.append(prior)
+        return encode(self, shots, visible, prior, flip_index)
+
+    inputs = task(shots=1)
+    others = [
+        inputs,
+        inputs._replace(prior=1 - inputs.prior - torch.eye(6)),
+        inputs._replace(visible=torch.ones(6, dtype=torch.bool)),
+        inputs._replace(flip_index=torch.tensor([1, 0, 2, 3, 4, 5])),
+        task(shots=2),
+    ]
+    with torch.inference_mode():
+        expected = [final(ModelMethod(network), graph)(one) for one in others for graph in (None, *GRAPHS)]
+        monkeypatch.setattr(MultiView, "encode", counting)
+        method = ModelMethod(network)
+        found = [final(method, graph)(one) for one in others for graph in (None, *GRAPHS)]
+    assert len(encoded) == len(others)
+    assert all(map(torch.equal, found, expected))
 
 
 def test_names_may_be_kept_from_a_network_that_makes_use_of_them() -> None:

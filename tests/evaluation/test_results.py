@@ -113,8 +113,8 @@ DATA = Dataset(
 
 def test_groups_of_categories() -> None:
     assert grouping.everything(DATA) == {"all": [0, 1, 2, 3, 4]}
-    names = ["category tern", "category bus", "category face", "category face (7)", "category thing"]
-    assert grouping.each_category(DATA) == {name: [index] for index, name in enumerate(names)}
+    names = ["category tern", "category bus", "category face (6)", "category face (7)", "category thing"]
+    assert grouping.each_category(DATA.labels) == {name: [index] for index, name in enumerate(names)}
     assert grouping.each_supercategory(DATA) == {
         "supercategory bird": [0], "supercategory vehicle": [1], "supercategory face": [2, 3],
     }  # fmt: skip

@@ -15,9 +15,11 @@ import torch
 from torch import Tensor
 
 from edgecape.errors import EdgeCapeError, SettingsError
+from edgecape.evaluation.calibration import Samples, both_ways, fit_balanced, reliability
 from edgecape.evaluation.episodes import protocol_episodes
 from edgecape.evaluation.evaluate import evaluate
 from edgecape.evaluation.methods import ModelMethod, final
+from edgecape.matching.scores import Calibration
 from edgecape.model.network import Network
 from edgecape.training.loop import Objective, PhaseTrainer, adopt, enter_phase, first_network, train
 from edgecape.training.sampler import EpisodeSettings
@@ -71,10 +73,28 @@ def test_saved_models_load_and_have_their_phase_s_parts(finished: Path):
         assert stored.config.training["phase"] == name and stored.config.backbone_fingerprint == "toy"
 
 
+def test_saved_models_have_scores_that_are_probabilities(finished: Path, photos: Path, data):
+    """Fitted on the validation data to the weights that were kept, in every way a model is used."""
+    for name in PHASES:
+        stored = load_model(finished / name)
+        assert stored.config.calibration is not None
+        samples = Samples.together(both_ways(stored.network(), data, store(photos / "cache"), episodes=2).values())
+        fitted = fit_balanced(samples)
+        assert fitted is not None and Calibration.from_dict(stored.config.calibration) == fitted
+        assert reliability(fitted.probability(samples.features), samples.right).error < 0.1
+
+
+def test_without_validation_data_there_is_no_calibration(photos: Path, data, tmp_path: Path):
+    train(training(2, phases=(PHASES["base"],), initialisation="matching"), data, store(photos / "cache"), tmp_path)
+    assert load_model(tmp_path / "base").config.calibration is None
+
+
 def test_running_again_changes_nothing(finished: Path, photos: Path, data):
-    before = (finished / "log.jsonl").read_text()
+    files = [finished / name for name in ("log.jsonl", "bias/config.json", "bias/model.safetensors")]
+    before = [(file.read_bytes(), file.stat().st_mtime_ns) for file in files]
     train(training(8, initialisation="matching"), data, store(photos / "cache"), finished, validation=data)
-    assert (finished / "log.jsonl").read_text() == before
+    assert [(file.read_bytes(), file.stat().st_mtime_ns) for file in files[1:]] == before[1:]
+    assert files[0].read_bytes() == before[0][0]
 
 
 def test_killed_at_any_moment_it_continues_as_if_nothing_had_happened(finished: Path, photos: Path, tmp_path: Path):
@@ -97,6 +117,7 @@ def test_killed_at_any_moment_it_continues_as_if_nothing_had_happened(finished: 
     for name in PHASES:
         mine, whole = load_model(folder / name).head, load_model(finished / name).head
         assert all(torch.equal(mine[key], whole[key]) for key in whole)
+        assert (folder / name / "config.json").read_text() == (finished / name / "config.json").read_text()
 
 
 def read_log(folder: Path) -> list[dict]:

@@ -6,12 +6,15 @@ from typing import Annotated
 
 import tyro
 
+from edgecape.cli.printing import FOR_PEOPLE, Output
+
 
 def benchmark(
     model: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
     source: str | None = None,
     keypoints: int = 17,
     speed: bool = True,
+    output: Output = FOR_PEOPLE,
 ) -> int:
     """Parameters and operations per part of a model, and its speed relative to its backbone, as `predict` runs it.
 
@@ -23,7 +26,6 @@ def benchmark(
         keypoints: Number of keypoints to count and measure with.
         speed: Measure queries and prompts against one forward of the backbone in the same process.
     """
-    from rich.console import Console
     from rich.table import Table
 
     from edgecape.evaluation.cost import count_costs, measure_speed
@@ -33,7 +35,7 @@ def benchmark(
     from edgecape.weights.backbones import backbone_config
     from edgecape.weights.store import find_model, load_model
 
-    console = Console()
+    console = output.console()
     runtime = None
     if model:
         config = load_model(find_model(source)).config
@@ -55,10 +57,12 @@ def benchmark(
     add("head", *(sum(column) for column in zip(*(part[1:] for part in costs[1:]), strict=True)))
     add("all", *(sum(column) for column in zip(*(part[1:] for part in costs), strict=True)))
     console.print(table)
-    if runtime is not None and speed:
-        timings = measure_speed(runtime, (keypoints, 68, 300))
-        for what, at, seconds, ratio in timings:
-            console.print(f"{what:<30} {at:>4} {1000 * seconds:9.1f} ms   {ratio:6.2f} t_b")
+    timings = measure_speed(runtime, (keypoints, 68, 300)) if runtime is not None and speed else []
+    for what, at, seconds, ratio in timings:
+        console.print(f"{what:<30} {at:>4} {1000 * seconds:9.1f} ms   {ratio:6.2f} t_b")
+    output.print_results(
+        {"parts": [part._asdict() for part in costs], "speed": [timing._asdict() for timing in timings]}
+    )
     return 0
 
 

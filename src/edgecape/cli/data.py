@@ -11,15 +11,15 @@ import tyro
 from rich.console import Console
 from tyro.conf import Positional, UseAppendAction, arg
 
+from edgecape.cli.printing import FOR_PEOPLE, Output, print_notes
 from edgecape.io.edge_base import EdgeBase
-from edgecape.io.files import write_json
 from edgecape.io.paths import find_annotations
 
 if TYPE_CHECKING:
     from edgecape.data.assemble import AssemblyReport
     from edgecape.data.check import FileReport
 
-EXAMPLES = 5  # of each problem that are printed; JSON has them all
+EXAMPLES = 5  # of each problem that are printed; --json has them all
 
 
 def check(
@@ -28,7 +28,7 @@ def check(
     /,
     edge_base: EdgeBase = "auto",
     sample: int = 10,
-    json: Path | None = None,
+    output: Output = FOR_PEOPLE,
 ) -> int:
     """Say per category what a data set has, what is missing and what is odd.
 
@@ -41,20 +41,17 @@ def check(
         images: Folder that the file names are relative to; found by itself in such a folder.
         edge_base: What edges are counted from; auto decides from the edges and says when it cannot.
         sample: Images per category that are opened to compare their size with the file.
-        json: Also write everything found to this file.
     """
     from edgecape.data.check import check_file
 
-    console = Console()
+    console = output.console()
     files, root = find_annotations(data, images)
     reports = []
     for path in files:
         with console.status(f"looking at {path.name}"):
             reports.append(check_file(path, root, edge_base, sample))
         _print_check(reports[-1], console)
-    if json:
-        write_json(json, [report.to_dict() for report in reports], indent=1)
-        console.print(f"everything found: {json}", soft_wrap=True)
+    output.print_results([report.to_dict() for report in reports])
     return 0 if all(report.clean for report in reports) else 1
 
 
@@ -63,7 +60,7 @@ def assemble(
     out: Path,
     source: UseAppendAction[Annotated[tuple[str, ...], arg(metavar="NAME=FOLDER")]] = (),
     copy: bool = False,
-    json: Path | None = None,
+    output: Output = FOR_PEOPLE,
 ) -> int:
     """Build MP-100's image tree from the folders of the data sets it is made of.
 
@@ -81,14 +78,13 @@ def assemble(
         source: A source and the folder it was unpacked to, laid out in any way, such as coco=/data/coco; repeat it for
             each source.
         copy: Copy images instead of linking to them.
-        json: Also write a report with every problem to this file.
     """
     from rich.progress import Progress
 
     from edgecape.data.assemble import assemble as build
     from edgecape.data.assemble import parse_sources
 
-    console = Console()
+    console = output.console()
     folders = parse_sources(source)
     files = [file for path in annotations for file in find_annotations(path)[0]]
     with Progress(console=console, transient=True) as progress:
@@ -99,9 +95,7 @@ def assemble(
 
         report = build(files, folders, out, copy, advance)
     _print_assembly(report, set(folders), console)
-    if json:
-        write_json(json, report.to_dict(), indent=1)
-        console.print(f"every problem: {json}", soft_wrap=True)
+    output.print_results(report.to_dict())
     return 0 if report.complete else 1
 
 
@@ -111,6 +105,7 @@ def split(
     hold_out: str,
     out: Annotated[Path, arg(aliases=["-o"])],
     edge_base: EdgeBase = "auto",
+    output: Output = FOR_PEOPLE,
 ) -> int:
     """Write two COCO files: one super-category, and all others.
 
@@ -126,18 +121,19 @@ def split(
     from edgecape.data.objects import read_coco
     from edgecape.data.splits import write_hold_out
 
-    console = Console()
+    console = output.console()
+    written = {}
     for path, purpose in zip(write_hold_out(files, hold_out, out, edge_base), ("train", "test"), strict=True):
         part = read_coco(path, path.parent)
-        what = f"{len(part.categories)} categories, {len(part.instances)} objects"
-        console.print(f"{purpose}: {path}, {what}", soft_wrap=True)
+        categories, objects = len(part.categories), len(part.instances)
+        console.print(f"{purpose}: {path}, {categories} categories, {objects} objects", soft_wrap=True)
+        written[purpose] = {"file": str(path), "categories": categories, "objects": objects}
+    output.print_results(written)
     return 0
 
 
 def _print_check(report: FileReport, console: Console) -> None:
     from rich.table import Table
-
-    from edgecape.cli.printing import print_notes
 
     say = partial(console.print, markup=False, soft_wrap=True)
     table = Table(title=report.annotations, title_justify="left", title_style="bold")
@@ -206,6 +202,8 @@ def _alarm(number: int) -> str:
     return f"[red]{number}[/red]" if number else "–"
 
 
+SUBCOMMANDS: dict[str, Callable[..., int]] = {"check": check, "assemble": assemble, "split": split}
+
+
 def main(arguments: list[str]) -> int:
-    commands: dict[str, Callable[..., int]] = {"check": check, "assemble": assemble, "split": split}
-    return tyro.extras.subcommand_cli_from_dict(commands, prog="edgecape data", args=arguments)
+    return tyro.extras.subcommand_cli_from_dict(SUBCOMMANDS, prog="edgecape data", args=arguments)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from tyro.conf import arg
+from tyro.conf import FlagCreatePairsOff, arg
 
 
 def demo(
@@ -14,6 +14,7 @@ def demo(
     support: Path | None = None,
     query: tuple[Path, ...] = (),
     model: str | None = None,
+    names: Annotated[bool, FlagCreatePairsOff] = False,
 ) -> int:
     """Find keypoints on bundled pictures, or on pictures of yours, and draw what happened.
 
@@ -26,6 +27,7 @@ def demo(
         support: A marked photo of yours: our small JSON, COCO, LabelMe or another label file.
         query: Photos of yours to find its keypoints on.
         model: A model folder, hub id or official checkpoint; the default model if not given.
+        names: Write the names of the keypoints beside them, in larger pictures.
     """
     from edgecape.errors import AnnotationError
     from edgecape.examples import Example, all_examples
@@ -50,9 +52,10 @@ def demo(
         prompt = estimator.prompt(example.support)
         poses = estimator.predict(prompt, list(example.queries))
         picture = output / f"{example.name}.png"
-        save_picture(picture, story(example.support, prompt, list(zip(example.queries, poses, strict=True))))
-        found = [pose.to_dict() for pose in poses]
-        content = {"names": prompt.names, "skeleton": prompt.skeleton, "graph": prompt.graph.tolist(), "poses": found}
+        found = list(zip(example.queries, poses, strict=True))
+        save_picture(picture, story(example.support, prompt, found, names))
+        content = {"names": prompt.names, "skeleton": prompt.skeleton, "graph": prompt.graph.tolist()}
+        content["poses"] = [pose.to_dict() for pose in poses]
         write_json(output / f"{example.name}.json", content, indent=1)
         print(f"  {picture}: {example.about}", flush=True)
     print(f"pictures and keypoints are in {output.resolve()}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -9,11 +10,13 @@ import tyro
 from rich.console import Console
 from tyro.conf import Positional, UseAppendAction, arg
 
-from edgecape.cli.printing import group_table, half_interval, measure, print_notes
-from edgecape.evaluation.benchmark import Benchmark, BenchmarkOptions, choose_methods
+from edgecape.cli.printing import FOR_PEOPLE, Output, group_table, half_interval, measure, print_average, print_notes
+from edgecape.evaluation.averages import average
+from edgecape.evaluation.benchmark import Benchmark, BenchmarkOptions, choose_methods, each_split, of_split
 from edgecape.evaluation.groups import CATEGORY, breakdown
 from edgecape.evaluation.published import NOTE, published_metrics
-from edgecape.evaluation.results import Report, Row, save_results, summarise
+from edgecape.evaluation.results import Report, Result, Row, save_results, summarise
+from edgecape.io.files import write_json
 
 
 def evaluate(
@@ -26,10 +29,16 @@ def evaluate(
     layers: tuple[int, ...] = (-2, -1),
     cache: Path | None = None,
     out: Path | None = None,
+    output: Output = FOR_PEOPLE,
 ) -> int:
     """Measure a model and its baselines on the same pairs, with the evaluation protocol of MP-100.
 
     Example: edgecape evaluate default mydata --split test --shots 5 --out results
+
+    Example: edgecape evaluate "runs/split{split}/bias" mp100 --split "split*_test" --out results
+
+    On several splits it also prints their mean. In the paths of models and training files, {split} is the number of the
+    split: published methods are trained anew for each.
 
     Runs on several processes or GPUs with: accelerate launch -m edgecape.cli.main evaluate …
 
@@ -43,31 +52,51 @@ def evaluate(
         baselines: Also measure copying the support and training-free matching, and the model with less of the graph.
         layers: Of the backbone, for the matching.
         cache: Folder for cached features.
-        out: Folder for evaluation.json, evaluation.csv and the distances of every method (.npz).
+        out: Folder for evaluation.json, evaluation.csv and the distances of every method (.npz); of several splits, a
+            folder each, and mean.json.
     """
     from edgecape.evaluation.evaluate import processes
 
-    state = processes()
-    console = Console(quiet=not state.is_main_process)
-    benchmark = Benchmark.read(options)
-    members = breakdown(benchmark.dataset, groups, train_annotations)
-    methods, more_notes = choose_methods(model, layers, baselines, cache)
-    results = measure(benchmark, methods, console)
-    report = Report(
-        dataset=benchmark.dataset.name,
-        shots=options.shots,
-        coverage=benchmark.coverage,
-        notes=(*benchmark.notes, *more_notes),
-        rows={name: summarise(result, members, thresholds) for name, result in results.items()},
-        published=published_metrics(benchmark.dataset.name, options.shots),
-    )
-    _print(report, console)
-    if out and state.is_main_process:
-        report.write_json(out / "evaluation.json")
-        report.write_csv(out / "evaluation.csv")
-        save_results(results, out)
+    leader = processes().is_main_process
+    console = output.console(leader)
+    parts = each_split(options)
+    reports = []
+    for part in parts:
+        benchmark = Benchmark.read(part)
+        name = benchmark.dataset.name
+        train = None if train_annotations is None else Path(of_split(str(train_annotations), name))
+        members = breakdown(benchmark.dataset, groups, train)
+        methods, more_notes = choose_methods(of_split(model, name), layers, baselines, cache)
+        results = measure(benchmark, methods, console)
+        report = Report(
+            dataset=name,
+            shots=options.shots,
+            coverage=benchmark.coverage,
+            notes=(*benchmark.notes, *more_notes),
+            rows={name: summarise(result, members, thresholds) for name, result in results.items()},
+            published=published_metrics(name, options.shots),
+        )
+        reports.append(report)
+        _print(report, console)
+        if out and leader:
+            _write(report, results, out if len(parts) == 1 else out / name)
+    if out:
         console.print(f"numbers and distances: {out}", soft_wrap=True)
+    if len(reports) == 1:
+        output.print_results(reports[0].to_dict(), leader)
+        return 0
+    found = average(reports)
+    print_average(found, console)
+    output.print_results(found.to_dict(), leader)
+    if out and leader:
+        write_json(out / "mean.json", found.to_dict(), indent=1)
     return 0
+
+
+def _write(report: Report, results: Mapping[str, Result], folder: Path) -> None:
+    report.write_json(folder / "evaluation.json")
+    report.write_csv(folder / "evaluation.csv")
+    save_results(results, folder)
 
 
 def _print(report: Report, console: Console) -> None:

@@ -1,4 +1,4 @@
-"""edgecape experiment robustness | compare: what an evaluation alone does not tell."""
+"""edgecape experiment robustness | compare | mean: what an evaluation alone does not tell."""
 
 from __future__ import annotations
 
@@ -11,11 +11,21 @@ import tyro
 from rich.console import Console
 from tyro.conf import Positional, arg
 
-from edgecape.cli.printing import group_table, half_interval, measure, narrow_table, print_notes
+from edgecape.cli.printing import (
+    FOR_PEOPLE,
+    Output,
+    group_table,
+    half_interval,
+    measure,
+    narrow_table,
+    print_average,
+    print_notes,
+)
 from edgecape.data.objects import read_coco
 from edgecape.errors import DataError, SettingsError
+from edgecape.evaluation.averages import average
 from edgecape.evaluation.benchmark import Benchmark, BenchmarkOptions, load
-from edgecape.evaluation.groups import CATEGORY, SUPERCATEGORY, each_supercategory, overview
+from edgecape.evaluation.groups import CATEGORY, SUPERCATEGORY, each_category, each_supercategory, overview
 from edgecape.evaluation.results import Report, Result, Row, difference, save_results, summarise
 from edgecape.io.files import write_json
 
@@ -35,6 +45,7 @@ def robustness(
     train_annotations: Path | None = None,
     cache: Path | None = None,
     out: Path | None = None,
+    output: Output = FOR_PEOPLE,
 ) -> int:
     """Change the skeleton of the supports and see what that costs: wrong edges, dropped edges, all, none.
 
@@ -56,7 +67,7 @@ def robustness(
     from edgecape.experiments.robustness import AS_GIVEN, Recorder, draw_robustness, summary
 
     state = processes()
-    console = Console(quiet=not state.is_main_process)
+    console = output.console(state.is_main_process)
     benchmark = Benchmark.read(options)
     groups = overview(benchmark.dataset, train_annotations)
     loaded = load(model)
@@ -68,11 +79,13 @@ def robustness(
     notes = (*benchmark.notes, *([f"without a skeleton of their own: {', '.join(bare)}"] if bare else []))
     _print_robustness(found, benchmark.title, console)
     print_notes(notes, console, benchmark.coverage)
+    differences = {f"{name} − {AS_GIVEN}": rows for name, rows in found.differences.items()}
+    rows = {**found.values, **differences}
+    report = Report(benchmark.dataset.name, benchmark.shots, benchmark.coverage, notes, rows, {})
+    content = report.to_dict() | {"given_share": found.given_share}
+    output.print_results(content, state.is_main_process)
     if out and state.is_main_process:
-        differences = {f"{name} − {AS_GIVEN}": rows for name, rows in found.differences.items()}
-        rows = {**found.values, **differences}
-        report = Report(benchmark.dataset.name, benchmark.shots, benchmark.coverage, notes, rows, {})
-        write_json(out / "robustness.json", report.to_dict() | {"given_share": found.given_share}, indent=1)
+        write_json(out / "robustness.json", content, indent=1)
         report.write_csv(out / "robustness.csv")
         draw_robustness(found, list(groups), benchmark.title, out / "robustness.png")
         save_results(results, out)
@@ -86,7 +99,7 @@ def compare(
     /,
     annotations: Path | None = None,
     train_annotations: Path | None = None,
-    json: Path | None = None,
+    output: Output = FOR_PEOPLE,
 ) -> int:
     """First minus second of two saved results on the same pairs, with the 95 % interval of the difference.
 
@@ -100,7 +113,6 @@ def compare(
         annotations: File the results were measured on: also reports its super-categories.
         train_annotations: File the models were trained on: reports known and new definitions apart; needs
             --annotations.
-        json: Also write everything to this file.
     """
     from edgecape.experiments.robustness import METRICS
 
@@ -110,15 +122,13 @@ def compare(
     groups: dict[str, list[int]] = {"all": list(range(len(ours.categories)))}
     if annotations:
         dataset = read_coco(annotations, annotations.parent)
-        if tuple(category.name for category in dataset.categories) != ours.categories:
+        if dataset.labels != ours.categories:
             raise DataError(f"{first} was not measured on {annotations}: they have different categories")
         groups |= overview(dataset, train_annotations) | each_supercategory(dataset)
-    for index, name in enumerate(ours.categories):
-        groups.setdefault(CATEGORY + name, []).append(index)  # MP-100 has two called face
-
+    groups |= each_category(ours.categories)
     differences = difference(ours, theirs, groups, thresholds=(0.2,))
     sides = [summarise(one, groups, thresholds=(0.2,)) for one in (ours, theirs)]
-    console = Console()
+    console = output.console()
     console.print(f"{first} minus {second} on {ours.dataset}", style="bold", markup=False, soft_wrap=True)
     score, other = METRICS
     table = narrow_table()
@@ -131,9 +141,29 @@ def compare(
         table.add_row(name, values, _difference(row, score), _difference(row, other))
     console.print(table)
     console.print("  per cent, first and second, and their paired difference with its 95 % interval", markup=False)
-    if json:
-        content = {"first": str(first), "second": str(second), "dataset": ours.dataset}
-        write_json(json, content | {"differences": [asdict(row) for row in differences]}, indent=1)
+    content = {"first": str(first), "second": str(second), "dataset": ours.dataset}
+    output.print_results(content | {"differences": [asdict(row) for row in differences]})
+    return 0
+
+
+def mean(
+    results: Positional[Annotated[tuple[Path, ...], arg(metavar="RESULTS")]],
+    /,
+    output: Output = FOR_PEOPLE,
+) -> int:
+    """The mean of results on several splits, as MP-100's are published, beside the published numbers.
+
+    Example: edgecape experiment mean results/split1 results/split2 results/split3 results/split4 results/split5
+
+    Published methods are trained anew for each split: a model that was trained on one split's categories has seen the
+    test categories of the others.
+
+    Args:
+        results: Folders written by `edgecape evaluate --out`, or their evaluation.json, one per split.
+    """
+    found = average([Report.load(path) for path in results])
+    print_average(found, output.console())
+    output.print_results(found.to_dict())
     return 0
 
 
@@ -168,6 +198,10 @@ def _difference(row: Row, metric: str) -> str:
     return f"[bold]{text}[/bold]" if low > 0 or high < 0 else text
 
 
+SUBCOMMANDS: dict[str, Callable[..., int]] = {"robustness": robustness, "compare": compare, "mean": mean}
+
+
 def main(arguments: list[str]) -> int:
-    commands: dict[str, Callable[..., int]] = {"robustness": robustness, "compare": compare}
-    return tyro.extras.subcommand_cli_from_dict(commands, prog="edgecape experiment", description=ABOUT, args=arguments)
+    return tyro.extras.subcommand_cli_from_dict(
+        SUBCOMMANDS, prog="edgecape experiment", description=ABOUT, args=arguments
+    )

@@ -26,7 +26,7 @@ class Train:
     out: Path
     """Folder of the run: settings, log, curves, checkpoints, models."""
     val: Path | None = None
-    """COCO-keypoints file with other categories, to choose the best weights on."""
+    """COCO-keypoints file with other categories, to choose the best weights and to fit scores on."""
     phases: tuple[str, ...] = ()
     """Names of the recipe's phases to run; all if not given."""
     start: Path | None = None
@@ -36,7 +36,7 @@ class Train:
     settings: TrainSettings = field(default_factory=TrainSettings)
 
 
-def train(options: Train) -> int:
+def train(options: Annotated[Train, tyro.conf.arg(name="")]) -> int:
     from dataclasses import replace
 
     from edgecape.data.features import FeatureStore
@@ -61,6 +61,8 @@ def train(options: Train) -> int:
         print(f"{data.name}: {len(data.categories)} categories, {len(data.instances)} objects")
         for note in data.notes:
             print(f"  {note}")
+    if validation is None:
+        print("no validation data (--val): the last weights are kept, and scores will not be probabilities")
     backbone, fingerprint = load_backbone(settings.network.backbone)
     if backbone.channels != settings.network.channels:
         raise SettingsError(

@@ -41,6 +41,15 @@ class Dataset:
         grouped = tuple(np.flatnonzero(owner == index) for index in range(len(self.categories)))
         object.__setattr__(self, "by_category", grouped)
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the categories, with their ids where several share one: MP-100 has two called face."""
+        names = [category.name for category in self.categories]
+        return tuple(
+            name if names.count(name) == 1 else f"{name} ({category.id})"
+            for name, category in zip(names, self.categories, strict=True)
+        )
+
     def category_of(self, instance: Instance) -> Category:
         return self.categories[instance.category]
 

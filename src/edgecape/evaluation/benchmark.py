@@ -3,8 +3,10 @@ categories. PyTorch is imported by what needs it only, so that a command can rea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,7 +38,8 @@ class BenchmarkOptions:
     images: Path | None = None
     """Folder that the file names are relative to; found by itself in such a folder."""
     split: str | None = None
-    """Which file of a folder: its name or the end of it, such as test or split1_test."""
+    """Which file of a folder: its name or the end of it, such as test or split1_test; a pattern, such as split*_test,
+    means all that fit."""
     shots: int = 1
     """Supports per episode; 1 and 5 are usual."""
     episodes: int = 200
@@ -61,7 +64,11 @@ class Benchmark:
 
     @staticmethod
     def read(options: BenchmarkOptions) -> Benchmark:
-        dataset = read_coco(*_one_file(options), options.edge_base)
+        only, *others = each_split(options)
+        if others:
+            raise DataError(f"{options.split} fits {1 + len(others)} files of {options.data}; this takes one at a time")
+        assert only.images is not None
+        dataset = read_coco(only.data, only.images, options.edge_base)
         allowed = usable(dataset, options.categories, options.skip_missing)
         if not options.skip_missing:
             _check_images(dataset, allowed)
@@ -91,15 +98,26 @@ class Benchmark:
         return results
 
 
-def _one_file(options: BenchmarkOptions) -> tuple[Path, Path]:
-    """The one annotation file that is meant, and its image folder."""
+def each_split(options: BenchmarkOptions) -> list[BenchmarkOptions]:
+    """The options of every annotation file that is meant."""
     files, root = find_annotations(options.data, options.images)
     split, stems = options.split, {file.name.removesuffix(".gz").removesuffix(".json"): file for file in files}
-    matching = [stem for stem in stems if split is None or stem == split or stem.endswith(f"_{split}")]
-    if len(matching) != 1:
+    matching = [stem for stem in stems if split is None or fnmatchcase(stem, split) or fnmatchcase(stem, f"*_{split}")]
+    several = split is not None and any(sign in split for sign in "*?[")
+    if not matching or (len(matching) > 1 and not several):
         found = "none fits" if not matching else f"{len(matching)} fit"
         raise DataError(f"{options.data} has the files {', '.join(stems)}; {found}, say which one with --split")
-    return stems[matching[0]], root
+    return [replace(options, data=stems[stem], images=root, split=None) for stem in matching]
+
+
+def of_split(text: str, dataset: str) -> str:
+    """A path with the number of a data set's split in the place of {split}."""
+    if "{split}" not in text:
+        return text
+    number = re.search(r"split(\d+)", dataset)
+    if number is None:
+        raise DataError(f"{dataset} is not named after a split, such as mp100_split1_test; so what is {text}?")
+    return text.replace("{split}", number[1])
 
 
 def _check_images(dataset: Dataset, allowed: frozenset[int]) -> None:

@@ -1,8 +1,12 @@
-"""Fitting scores on some categories and checking them on others."""
+"""Fitting scores on some categories and checking them on others.
+
+Keypoints are seen in all ways in which a model is used: with one support and with five, with the names of the
+keypoints, which tell left and right, and without.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -10,13 +14,15 @@ from torch import Tensor
 
 from edgecape.data.dataset import Dataset
 from edgecape.data.features import FeatureStore
-from edgecape.evaluation.episodes import Episode
+from edgecape.evaluation.episodes import Episode, protocol_episodes
 from edgecape.evaluation.evaluate import Task, evaluate
 from edgecape.evaluation.methods import ModelMethod
 from edgecape.matching.scores import Calibration, score_features
 from edgecape.model.network import Network
 
 RIGHT_WITHIN = 0.1  # of the box's longer side
+SHOTS = (1, 5)
+WAYS = {"names told": True, "names not told": False}
 
 
 class Samples(NamedTuple):
@@ -32,6 +38,10 @@ class Samples(NamedTuple):
         number = self.category.bincount()
         return 1.0 / number[self.category]
 
+    @staticmethod
+    def together(parts: Iterable[Samples]) -> Samples:
+        return Samples(*map(torch.cat, zip(*parts, strict=True)))
+
 
 @torch.inference_mode()
 def collect(
@@ -39,21 +49,41 @@ def collect(
 ) -> Samples:
     """Run a network through episodes and keep what its scores are computed from. named: told left and right, where the
     data set knows them."""
+    from accelerate.utils import gather_object
+
     model = ModelMethod(network)
     seen: list[Tensor] = []
 
     def localise(task: Task) -> Tensor:
         estimate = model(task if named else task._replace(flip_index=None))
-        seen.extend(score_features(estimate))
+        seen.extend(score_features(estimate).cpu())
         return estimate.output.coordinates[-1]
 
     result = evaluate(dataset, episodes, {"network": localise}, store)["network"]
+    seen = [one for part in gather_object([seen]) for one in part]  # of all processes, in the result's order
     distances = torch.from_numpy(result.distance)
     counted = [torch.isfinite(row[: len(features)]) for row, features in zip(distances, seen, strict=True)]
     features = torch.cat([found[chosen] for found, chosen in zip(seen, counted, strict=True)])
     near = [row[: len(chosen)][chosen] < RIGHT_WITHIN for row, chosen in zip(distances, counted, strict=True)]
     category = torch.from_numpy(result.category).repeat_interleave(torch.tensor([len(row) for row in near]))
     return Samples(features, torch.cat(near), category)
+
+
+def both_ways(network: Network, dataset: Dataset, store: FeatureStore, episodes: int) -> dict[str, Samples]:
+    """The keypoints of a data set, named and not, each way apart; without shots that no category has objects for."""
+    most = max(map(len, dataset.by_category)) - 1
+    drawn = [protocol_episodes(dataset, shots, episodes)[0] for shots in SHOTS if shots <= most]
+    return {
+        way: Samples.together([collect(network, dataset, some, store, named) for some in drawn])
+        for way, named in WAYS.items()
+    }
+
+
+def fit_balanced(samples: Samples) -> Calibration | None:
+    """With all categories counting the same; None if keypoints are all right or all wrong, which teaches nothing."""
+    if bool(samples.right.all()) or not bool(samples.right.any()):
+        return None
+    return fit(samples.features, samples.right, samples.balance)
 
 
 def fit(features: Tensor, right: Tensor, weight: Tensor | None = None, penalty: float = 1e-3) -> Calibration:
@@ -90,8 +120,12 @@ def logistic_regression(x: Tensor, y: Tensor, weight: Tensor | None = None, pena
 
 class Reliability(NamedTuple):
     error: float  # expected calibration error
-    auroc: float  # chance that a right keypoint scores above a wrong one, half of it for equal scores
+    auroc: float | None
+    """Chance that a right keypoint scores above a wrong one, half of it for equal scores; None if not both exist."""
     bins: list[tuple[float, float, int]]  # mean score, share right, number, of each bin that has any
+
+    def __str__(self) -> str:
+        return f"ECE {self.error:.3f}, AUROC {'–' if self.auroc is None else format(self.auroc, '.3f')}"
 
 
 def reliability(probability: Tensor, right: Tensor, bins: int = 15) -> Reliability:
@@ -110,4 +144,4 @@ def reliability(probability: Tensor, right: Tensor, bins: int = 15) -> Reliabili
     rank = (equal.cumsum(0) - (equal.double() - 1) / 2)[level]  # equal scores share their mean rank
     good, bad = int(right.sum()), int((~right).sum())
     above = float(rank[right].sum()) - good * (good + 1) / 2
-    return Reliability(error, above / max(good * bad, 1), table)
+    return Reliability(error, above / (good * bad) if good and bad else None, table)

@@ -105,8 +105,8 @@ def evaluate(
     queries = [dataset.instances[index] for index in table[:, -1]]
     owner = np.array([query.category for query in queries], dtype=np.int64)
     scale = np.array([max(query.box[2:]) for query in queries], dtype=np.float64)
-    names = tuple(category.name for category in dataset.categories)
-    return {name: Result(dataset.name, names, owner, table, values, scale) for name, values in whole.items()}
+    labels = dataset.labels
+    return {name: Result(dataset.name, labels, owner, table, values, scale) for name, values in whole.items()}
 
 
 class _Features:

@@ -19,12 +19,8 @@ def everything(dataset: Dataset) -> dict[str, list[int]]:
     return {"all": list(range(len(dataset.categories)))}
 
 
-def each_category(dataset: Dataset) -> dict[str, list[int]]:
-    groups: dict[str, list[int]] = {}
-    for index, category in enumerate(dataset.categories):
-        name = CATEGORY + category.name
-        groups[f"{name} ({category.id})" if name in groups else name] = [index]  # MP-100 has two called face
-    return groups
+def each_category(labels: Sequence[str]) -> dict[str, list[int]]:
+    return {CATEGORY + label: [index] for index, label in enumerate(labels)}
 
 
 def each_supercategory(dataset: Dataset) -> dict[str, list[int]]:
@@ -76,5 +72,5 @@ def breakdown(dataset: Dataset, chosen: Sequence[str], train: Path | None) -> di
         **(chosen_supercategories(dataset, chosen) if chosen else {}),
         **overview(dataset, train),
         **(by_super if len(by_super) > 1 else {}),
-        **each_category(dataset),
+        **each_category(dataset.labels),
     }

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from edgecape.evaluation.evaluate import Method, Task
-from edgecape.matching.multiview import Compared, Estimate, MultiView, Shots
+from edgecape.matching.multiview import Compared, Estimate, MultiView, Shots, SupportViews
 from edgecape.matching.network import MatchingNetwork
 from edgecape.model.backbone import Backbone
 from edgecape.model.graph import row_normalise
@@ -104,31 +104,42 @@ def baselines(backbone: Backbone) -> dict[str, Method]:
 class ModelMethod:
     """A network, put into eval mode, on one task after another, an episode's queries in one batch.
 
-    The same network may be told more or less of the graph, and the same queries may come with several skeletons:
-    comparing queries with supports depends on neither and is done once.
+    The same network may be told more or less of the graph, and the same queries may come with several skeletons. What
+    that does not change is done once: supports are encoded per skeleton, queries are compared with them per episode.
     """
 
-    def __init__(self, network: Network):
-        self.network = network.eval()
+    def __init__(self, network: Network, fast: bool = False):
+        """fast: one pass and one upright view instead of the best way."""
+        self.network, self.fast = network.eval(), fast
         self.multiview = MultiView(self.network)
-        self._queries: object = None
-        self._compared: Compared | None = None
+        self._last: tuple[Task, SupportViews, Compared] | None = None
 
     def __call__(self, task: Task, graph: Graph | None = None) -> Estimate:
         """graph: what the network is told of it, if not all that it was trained with."""
-        device = self.network.mask_token.device
-        shots = Shots(*(x.to(device) for x in task.shots(self.multiview.pictures)))
-        prior = task.prior.to(device)[None]
-        visible = task.visible.to(device)[None, None].expand(-1, shots.features.shape[2], -1)
-        flip = None if task.flip_index is None else task.flip_index.to(device)
-        encoded = self.multiview.encode(shots, visible, prior, flip)
+        encoded, compared = self._prepared(task)
         if graph is not None:
             encoded = encoded._replace(graph=told(graph, encoded.graph))
-        if task.queries is not self._queries:
-            query = task.queries(self.multiview.query_views).to(device)
-            self._queries, self._compared = task.queries, self.multiview.compare(query, encoded.expand(len(query)))
-        assert self._compared is not None
-        return self.multiview.settle(self._compared, encoded.expand(len(self._compared.views[0])))
+        return self.multiview.settle(compared, encoded.expand(len(compared.views[0])))
+
+    def _prepared(self, task: Task) -> tuple[SupportViews, Compared]:
+        """What is the same as for the last task is not done again."""
+        device = self.network.mask_token.device
+        if self._last is None or any(a is not b for a, b in zip(task, self._last[0], strict=True)):
+            shots = Shots(*(x.to(device) for x in task.shots(self.multiview.pictures)))
+            visible = task.visible.to(device)[None, None].expand(-1, shots.features.shape[2], -1)
+            flip = None if task.flip_index is None else task.flip_index.to(device)
+            encoded = self.multiview.encode(shots, visible, task.prior.to(device)[None], flip)
+            self._last = task, encoded, self._comparison(task, encoded)
+        return self._last[1:]
+
+    def _comparison(self, task: Task, encoded: SupportViews) -> Compared:
+        """It does not depend on the skeleton."""
+        if self._last is not None:
+            last, _, compared = self._last
+            if all(a is b for a, b in zip(task._replace(prior=last.prior), last, strict=True)):
+                return compared
+        query = task.queries(self.multiview.query_views).to(self.network.mask_token.device)
+        return self.multiview.compare(query, encoded.expand(len(query)), self.fast)
 
 
 def told(graph: Graph, known: PoseGraph) -> PoseGraph:
@@ -149,12 +160,24 @@ def proposals(method: ModelMethod) -> Method:
     return lambda task: method(task).output.proposals.peak
 
 
+def auto(fast: ModelMethod, best: ModelMethod) -> Method:
+    """What effort "auto" gives: the best way for queries that the fast one leaves open."""
+
+    def localise(task: Task) -> Tensor:
+        quick = fast(task)
+        return torch.where(quick.clear[:, None, None], quick.output.coordinates[-1], final(best)(task))
+
+    return localise
+
+
 def variants(network: Network) -> dict[str, Method]:
     """The network's proposals, and its coordinates with no graph, the prior, and the predicted graph, as far as it was
-    trained with them; and, if it makes use of them, without the names of the keypoints."""
+    trained with them; and, if it makes use of them, without the names of the keypoints and with less effort."""
     able, method = GRAPHS[: GRAPHS.index(network.settings.graph) + 1], ModelMethod(network)
     rows = {"model, proposals": proposals(method)}
     if method.multiview.settings.views.mirror:
         unnamed = final(ModelMethod(network))  # names have a say in the turn, so nothing is shared
         rows["model, not told left and right"] = lambda task: unnamed(task._replace(flip_index=None))
+        fast = ModelMethod(network, fast=True)
+        rows |= {"model, effort fast": final(fast), "model, effort auto": auto(fast, method)}
     return rows | {f"model, graph {graph}": final(method, graph) for graph in able}

@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 NOTE = "published rows are averages over the five MP-100 test splits"
+TEST_SPLITS = tuple(f"mp100_split{number}_test" for number in range(1, 6))
 
 
 class Published(NamedTuple):

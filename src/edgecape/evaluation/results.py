@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from edgecape.errors import DataError
 from edgecape.evaluation.metrics import THRESHOLDS, Floats, bootstrap_means, pair_metrics
-from edgecape.io.files import atomic_write, write_json
+from edgecape.io.files import atomic_write, read_json, write_json
 
 Groups = Mapping[str, Sequence[int]]  # name → indices of categories
 
@@ -25,7 +25,7 @@ class Result:
     """One method on P pairs."""
 
     dataset: str
-    categories: tuple[str, ...]
+    categories: tuple[str, ...]  # labels of the data set, no two alike
     category: NDArray[np.int64]  # (P,) index into categories
     pairs: NDArray[np.int64]  # (P, S + 1): support…, query
     distance: Floats  # (P, largest K), relative to the longer side of the query's box; nan where it does not count
@@ -61,7 +61,7 @@ class Result:
     def load(path: str | os.PathLike[str]) -> Result:
         try:
             with np.load(path, allow_pickle=False) as file:
-                return Result(
+                found = Result(
                     dataset=str(file["dataset"]),
                     categories=tuple(file["categories"].tolist()),
                     category=file["category"],
@@ -71,6 +71,9 @@ class Result:
                 )
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise DataError(f"{path} is not a saved evaluation result: {error}") from error
+        if len(set(found.categories)) < len(found.categories):
+            raise DataError(f"{path} has several categories of one name, as older versions saved them; evaluate again")
+        return found
 
 
 def save_results(results: Mapping[str, Result], folder: Path) -> None:
@@ -147,6 +150,20 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Report:
+        """From an evaluation.json, or the folder it is in."""
+        path = Path(path) / "evaluation.json" if Path(path).is_dir() else Path(path)
+        content = read_json(path)
+        try:
+            rows = {method: [Row(**row) for row in rows] for method, rows in content["rows"].items()}
+            numbers = [value for every in rows.values() for row in every for value in (row.mean, row.low, row.high)]
+            if not rows or not all(type(x) is float for table in numbers for x in table.values()):
+                raise ValueError("there are no numbers in it")
+            return Report(**content | {"rows": rows, "notes": tuple(content["notes"])})
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DataError(f"{path} is not a report of edgecape evaluate --out: {error}") from error
 
     def write_json(self, path: str | os.PathLike[str]) -> None:
         write_json(path, self.to_dict(), indent=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import reprlib
+import sys
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -85,13 +87,34 @@ class Calibration:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Calibration:
-        if len(values["mean"]) != len(FEATURES):
+    def from_dict(cls, values: Any) -> Calibration:
+        """From a saved model, checked: whoever reads scores trusts them."""
+        try:
+            mean, deviation, weights = (_numbers(values[name]) for name in ("mean", "deviation", "weights"))
+            found = cls(mean, deviation, weights, *_numbers([values["bias"]]))
+        except (KeyError, TypeError) as error:
+            raise WeightsError(f"this model's calibration is damaged: {error}; fit it again, or remove it") from error
+        F = len(FEATURES)
+        if len(found.mean) != F:
             raise WeightsError(
-                f"this model's scores were fitted by another version of edgecape: to {len(values['mean'])} calibration "
-                f"features, where this one has {len(FEATURES)}; use that version, or fit them again (tools/release.py)"
+                f"this model's scores were fitted by another version of edgecape: to {len(found.mean)} calibration "
+                f"features, where this one has {F}; use that version, or fit them again (tools/release.py)"
             )
-        return cls(tuple(values["mean"]), tuple(values["deviation"]), tuple(values["weights"]), float(values["bias"]))
+        if (len(found.deviation), len(found.weights)) != (F, 2 * F) or min(found.deviation) <= 0:
+            raise WeightsError(
+                f"this model's calibration is damaged: it needs {F} deviations above 0 and {2 * F} weights, and has "
+                f"{len(found.deviation)} and {len(found.weights)}; fit it again, or remove it"
+            )
+        return found
+
+
+def _numbers(values: Any) -> tuple[float, ...]:
+    if not isinstance(values, list | tuple):
+        raise TypeError(f"{reprlib.repr(values)} is no list of numbers")
+    for value in values:
+        if type(value) not in (int, float) or not abs(value) < sys.float_info.max:  # nan is not
+            raise TypeError(f"{reprlib.repr(value)} is no number")
+    return tuple(map(float, values))
 
 
 def probabilities(estimate: Estimate, calibration: Calibration | None) -> Tensor:

@@ -39,8 +39,8 @@ class VotingSettings:
     """Bandwidths of the mean shift, in frame sides: of the choice of a mode, and of its refinement."""
 
     def __post_init__(self) -> None:
-        if self.rounds < 0:
-            raise SettingsError(f"voting has {self.rounds} rounds; give 0 (no votes) or more")
+        if not 0 <= self.rounds <= 100:
+            raise SettingsError(f"voting has {self.rounds} rounds; give 0 (no votes) to 100")
         if self.ridge <= 0 or min(*self.near, *self.sigma_range, self.similarity_scale, self.heatmap_scale) <= 0:
             raise SettingsError("numbers of the voting must be above 0")
 
@@ -77,8 +77,8 @@ class ViewSettings:
             raise SettingsError("mirror_query needs mirror: a mirrored query is compared with mirrored supports")
         if self.quarter_turns and not self.mirror:
             raise SettingsError("quarter_turns needs mirror: supports are turned with their mirror images")
-        if not self.scales or min(self.scales) <= 0:
-            raise SettingsError(f"scales is {self.scales}; give one or more crop sizes above 0, 1 is the usual one")
+        if not self.scales or not 0.1 <= min(self.scales) <= max(self.scales) <= 10:
+            raise SettingsError(f"scales is {self.scales}; give one or more crop sizes in 0.1 to 10, usual is 1")
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,12 @@ class BackboneSettings:
     trainable: bool = False
     """Fine-tune it with the head (SwinV2 in earlier work)."""
 
+    def __post_init__(self) -> None:
+        if not 1 <= min(self.image_size) <= max(self.image_size) <= 4096:
+            raise SettingsError(f"image_size is {self.image_size}; both sides must be in 1 to 4096 pixels")
+        if not self.layers:
+            raise SettingsError("the backbone needs at least one layer; -1 is the last")
+
 
 @dataclass(frozen=True)
 class NetworkSettings:
@@ -58,11 +64,16 @@ class NetworkSettings:
     backbone: BackboneSettings = field(default_factory=BackboneSettings)
 
     def __post_init__(self) -> None:
+        for name in ("channels", "width", "heads", "ffn", "decoder_layers"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.encoder_layers < 0 or self.predictor_layers < 0:
+            raise SettingsError("encoder_layers and predictor_layers must be 0 or more")
+        if not 0.5 <= self.map_stride <= 100 or not 0 <= self.pad_keypoints_to <= 1000:
+            raise SettingsError("map_stride must be in 0.5 to 100 and pad_keypoints_to in 0 to 1000")
         if self.width % (2 * self.heads) or self.width % 4:
             raise SettingsError(f"width {self.width} must be a multiple of 4 and of 2 × heads ({2 * self.heads})")
         if self.hops < 1:
             raise SettingsError(f"hops is {self.hops}; the structural bias needs at least 1")
-        if self.decoder_layers < 1:
-            raise SettingsError("decoder_layers is 0; the decoder needs at least one layer")
         if not 0 <= self.dropout < 1:
             raise SettingsError(f"dropout is {self.dropout}; it must be in [0, 1)")

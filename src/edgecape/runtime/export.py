@@ -7,6 +7,7 @@ modules that predict in torch, so there is nothing to keep alike by hand.
 from __future__ import annotations
 
 import os
+import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
@@ -186,38 +187,43 @@ def _traced(module: nn.Module, inputs: dict[str, Tensor], dims: dict[str, Any]) 
 
 
 def _at(precision: Precision, model: Any) -> bytes:
-    if precision == "int8":
-        return _int8(model)
-    if precision == "fp16":
-        _halve(model)
-    return bytes(model.SerializeToString())
+    with tempfile.TemporaryDirectory() as folder:
+        simple, small = Path(folder) / "simple.onnx", Path(folder) / "small.onnx"
+        _simplify(model, simple)
+        if precision == "int8":
+            # weights of matrix products, one scale per column; activations are quantised as they come
+            from onnxruntime.quantization import QuantType, quantize_dynamic
+
+            products = ["MatMul", "Gemm"]
+            quantize_dynamic(simple, small, products, per_channel=True, weight_type=QuantType.QInt8)
+        return _halved(simple) if precision == "fp16" else (small if precision == "int8" else simple).read_bytes()
 
 
-def _halve(model: Any) -> None:
+def _simplify(model: Any, path: Path) -> None:
+    """Constants computed and functions inlined, for any processor; so that it need not be done at every start."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # errors only
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.optimized_model_filepath = str(path)
+    onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def _halved(path: Path) -> bytes:
     """Weights as float16, which the runtime turns back once, when it loads them: the same arithmetic, half the file."""
     import numpy as np
+    import onnx
     from onnx import TensorProto, helper, numpy_helper
 
-    casts = []
+    model, casts = onnx.load(str(path)), []
     for tensor in model.graph.initializer:
         if tensor.data_type == TensorProto.FLOAT and numpy_helper.to_array(tensor).size >= 1024:
-            half = numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float16), f"{tensor.name}.half")
-            casts.append(helper.make_node("Cast", [half.name], [tensor.name], to=TensorProto.FLOAT))
+            name = tensor.name
+            half = numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float16), f"{name}.half")
+            casts.append(helper.make_node("Cast", [half.name], [name], to=TensorProto.FLOAT))
             tensor.CopyFrom(half)
     nodes = [*casts, *model.graph.node]
     del model.graph.node[:]
     model.graph.node.extend(nodes)
-
-
-def _int8(model: Any) -> bytes:
-    """Weights of matrix products as int8, one scale per column; activations are quantised as they come."""
-    import tempfile
-
-    import onnx
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    with tempfile.TemporaryDirectory() as folder:
-        before, after = Path(folder) / "before.onnx", Path(folder) / "after.onnx"
-        onnx.save(model, before)
-        quantize_dynamic(before, after, per_channel=True, weight_type=QuantType.QInt8, op_types_to_quantize=["MatMul"])
-        return after.read_bytes()
+    return bytes(model.SerializeToString())

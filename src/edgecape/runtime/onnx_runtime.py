@@ -103,6 +103,7 @@ def _session(path: Path) -> Any:
     except ImportError:
         raise WeightsError("an exported model needs a package that is missing: pip install onnxruntime") from None
     options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # errors only
     if threads := os.environ.get("OMP_NUM_THREADS", "").split(",")[0]:  # as torch would
         options.intra_op_num_threads = int(threads)
     try:

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from edgecape.errors import WeightsError
 from edgecape.matching.multiview import MultiView, SupportViews
 from edgecape.matching.network import lora_of, matching_of
 from edgecape.matching.scores import Calibration, probabilities
@@ -41,6 +42,9 @@ class TorchRuntime(Runtime[Tensor]):
         device: str | torch.device | None = None,
     ):
         super().__init__()
+        if backbone.channels != network.settings.channels:
+            wanted = f"the network expects {network.settings.channels}"
+            raise WeightsError(f"the backbone gives {backbone.channels} channels, {wanted}; they do not go together")
         self.network, self.backbone = network.eval(), backbone.eval()
         self.backbone_fingerprint, self.calibration = backbone_fingerprint, calibration
         self.training = training or {}

@@ -313,4 +313,18 @@ class PhaseTrainer:
         if self.best == -math.inf:
             self._save_model(folder, self.total, {})
         self.accelerator.wait_for_everyone()
+        self._calibrate(folder)
         return load_model(folder).network()
+
+    def _calibrate(self, folder: Path) -> None:
+        """Fit the scores of the phase's model on the validation data, if that was not done before a stop."""
+        stored = load_model(folder)
+        if self.validate is None or stored.config.calibration is not None:
+            return
+        calibration = self.validate.calibrate(stored.network().to(self.accelerator.device))
+        if self.accelerator.is_main_process:
+            if calibration is None:
+                print("  scores are not fitted: keypoints of the validation data are all right, or all wrong")
+            else:
+                save_model(folder, replace(stored.config, calibration=calibration.to_dict()), stored.head)
+        self.accelerator.wait_for_everyone()

@@ -1,4 +1,5 @@
-"""Validation during training: the evaluation protocol on a few episodes, known and new definitions apart."""
+"""Validation during training: the evaluation protocol on a few episodes, known and new definitions apart; and scores
+fitted to it at the end."""
 
 from __future__ import annotations
 
@@ -6,11 +7,13 @@ import numpy as np
 
 from edgecape.data.dataset import Dataset
 from edgecape.data.features import FeatureStore
+from edgecape.evaluation.calibration import Samples, both_ways, fit_balanced
 from edgecape.evaluation.episodes import protocol_episodes
 from edgecape.evaluation.evaluate import evaluate
 from edgecape.evaluation.groups import known_definitions
 from edgecape.evaluation.methods import ModelMethod, final, proposals
 from edgecape.matching.network import lora_of
+from edgecape.matching.scores import Calibration
 from edgecape.model.network import Network
 
 
@@ -18,7 +21,7 @@ class Validation:
     """Callable on a network; returns percentages for the log."""
 
     def __init__(self, dataset: Dataset, training: Dataset, store: FeatureStore, episodes: int, shots: int = 1):
-        self.dataset, self.store = dataset, store
+        self.dataset, self.store, self.number = dataset, store, episodes
         self.episodes, _ = protocol_episodes(dataset, shots, episodes=episodes)
         self.known = known_definitions(dataset, training)
 
@@ -36,3 +39,9 @@ class Validation:
         # New definitions are what category-agnostic means: half of the vote where there are any.
         halves = [scores[f"refined_{group}"] for group in ("known", "new") if f"refined_{group}" in scores]
         return scores | {"selection": sum(halves) / len(halves)}
+
+    def calibrate(self, network: Network) -> Calibration | None:
+        """What turns the network's scores into probabilities; None if these categories cannot tell."""
+        store = self.store.with_lora(lora_of(network))
+        samples = Samples.together(both_ways(network, self.dataset, store, self.number).values())
+        return fit_balanced(samples)

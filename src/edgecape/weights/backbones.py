@@ -183,4 +183,7 @@ def load_backbone(settings: BackboneSettings, state: dict[str, Tensor] | None = 
         backbone.load(state)
     except KeyError as missing:
         raise WeightsError(f"the weights of '{settings.name}' from {source} lack {missing}") from None
+    except (RuntimeError, ValueError, IndexError) as error:  # tensors of another shape
+        what = " ".join(str(error).split())[:300]
+        raise WeightsError(f"the weights from {source} are not those of '{settings.name}': {what}") from error
     return backbone.eval(), fingerprint(state)

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import reprlib
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from types import UnionType
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from edgecape.errors import SettingsError
 from edgecape.matching.settings import LoraSettings, MatchingSettings, ViewSettings, VotingSettings
 from edgecape.model.settings import BackboneSettings, NetworkSettings
 
 FORMAT = 2
+LARGEST = 1_000_000  # number among settings; nan is not below it
 NESTED = {"lora": LoraSettings, "voting": VotingSettings, "views": ViewSettings}
 Kind = TypeVar("Kind")
 
@@ -45,14 +48,16 @@ class ModelConfig:
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> ModelConfig:
         backbone, matching = dict(content["backbone"]), content["matching"]
-        fingerprint = backbone.pop("fingerprint", None)
+        fingerprint, training = backbone.pop("fingerprint", None), content.get("training", {})
+        if not isinstance(fingerprint, str | None) or not isinstance(training, dict):
+            raise SettingsError("the fingerprint of the backbone is a text, and what is told of the training a table")
         network = _settings(NetworkSettings, content["network"])
         return cls(
             replace(network, backbone=_settings(BackboneSettings, backbone)),
             None if matching is None else _settings(MatchingSettings, matching),
             fingerprint,
             content.get("calibration"),
-            content.get("training", {}),
+            training,
         )
 
     def identity(self) -> str:
@@ -67,18 +72,38 @@ class ModelConfig:
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _settings(kind: type[Kind], values: dict[str, Any]) -> Kind:
-    """A settings dataclass from plain values; an unknown name is an error."""
+def _settings(kind: type[Kind], values: Any) -> Kind:
+    """A settings dataclass from plain values; an unknown name, or a value of another kind, is an error."""
     assert is_dataclass(kind)
-    unknown = set(values) - {field.name for field in fields(kind)}
-    if unknown:
-        raise SettingsError(f"unknown setting '{min(unknown)}'; was the model saved by a newer version?")
+    if not isinstance(values, dict):
+        raise SettingsError(f"settings are a table of names and values, got {reprlib.repr(values)}")
+    hints = get_type_hints(kind)
     found = {}
     for name, value in values.items():
-        if name in NESTED:
+        if name not in hints:
+            raise SettingsError(f"unknown setting {reprlib.repr(name)}; was the model saved by a newer version?")
+        if name in NESTED and value is not None:
             value = _settings(NESTED[name], value)
-        found[name] = tuple(value) if isinstance(value, list) else value  # JSON knows no tuples
+        value = tuple(value) if isinstance(value, list) else value  # JSON knows no tuples
+        if not _suits(value, hints[name]):
+            raise SettingsError(f"setting '{name}' cannot be {reprlib.repr(value)}")
+        found[name] = value
     return kind(**found)
+
+
+def _suits(value: Any, kind: Any) -> bool:
+    """Whether a value is of the kind that a setting has; numbers that no model can have are of none."""
+    kinds = get_args(kind)
+    if get_origin(kind) is UnionType:
+        return any(_suits(value, one) for one in kinds)
+    if get_origin(kind) is Literal:
+        return value in kinds
+    if get_origin(kind) is tuple:
+        kinds = kinds[:1] * len(value) if kinds[-1] is Ellipsis and isinstance(value, tuple) else kinds
+        return isinstance(value, tuple) and len(value) == len(kinds) and all(map(_suits, value, kinds))
+    if kind in (int, float):
+        return type(value) in (int, kind) and abs(value) <= LARGEST
+    return type(value) is kind
 
 
 def _changed(values: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:

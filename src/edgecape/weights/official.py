@@ -18,7 +18,9 @@ from torch import Tensor
 
 from edgecape.errors import WeightsError
 from edgecape.model import presets
+from edgecape.model.network import Network
 from edgecape.model.settings import NetworkSettings
+from edgecape.weights.tensors import check_tensors
 
 EDGECAPE_PREFIX = "keypoint_head_module."
 GRAPHCAPE_PREFIX = "keypoint_head."
@@ -150,7 +152,7 @@ def read_official(path: str | os.PathLike[str], phase: int | None = None) -> Off
     content = _load_tensors(Path(path))
     meta = content.get("meta") if isinstance(content.get("meta"), dict) else {}
     official = content.get("state_dict", content)
-    if not isinstance(official, dict) or not all(isinstance(value, Tensor) for value in official.values()):
+    if not isinstance(official, dict) or not official or not all(map(_is_tensor, official.items())):
         raise WeightsError(f"{path} holds no table of tensors; is it a checkpoint?")
     if any(".probe." in key or key.startswith("probe.") or ".vit." in key for key in official):
         raise WeightsError(
@@ -158,10 +160,18 @@ def read_official(path: str | os.PathLike[str], phase: int | None = None) -> Off
             "use a checkpoint of the ICLR 2026 release"
         )
     if any(key.startswith(EDGECAPE_PREFIX) for key in official):
-        return _edgecape(official, str((meta or {}).get("config", "")), phase, str(path))
-    if any(key.startswith(GRAPHCAPE_PREFIX) for key in official):
-        return _graphcape(official)
-    raise WeightsError(f"{path} is neither an EdgeCape nor a GraphCape checkpoint; its first key is '{min(official)}'")
+        found = _edgecape(official, str((meta or {}).get("config", "")), phase, str(path))
+    elif any(key.startswith(GRAPHCAPE_PREFIX) for key in official):
+        found = _graphcape(official)
+    else:
+        first = min(official)
+        raise WeightsError(f"{path} is neither an EdgeCape nor a GraphCape checkpoint; its first key is '{first}'")
+    check_tensors(lambda: Network(found.settings), found.head)
+    return found
+
+
+def _is_tensor(entry: tuple[Any, Any]) -> bool:
+    return isinstance(entry[0], str) and isinstance(entry[1], Tensor)
 
 
 def _load_tensors(path: Path) -> dict[str, Any]:
@@ -186,14 +196,16 @@ def _part(official: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 
 def _depth(official: dict[str, Tensor], prefix: str) -> int:
-    return 1 + max((int(key.split(".")[0]) for key in _part(official, prefix)), default=-1)
+    """How many layers there are; one without a number is found by its name, as unknown."""
+    numbers = {key.split(".")[0] for key in _part(official, prefix)}
+    return sum(number.isdigit() for number in numbers)
 
 
 def _sizes(head: dict[str, Tensor]) -> dict[str, Any]:
     """Widths and depths as the tensors have them."""
     for key in ("input_proj.weight", "transformer.encoder.layers.0.linear1.weight"):
-        if key not in head:
-            raise WeightsError(f"the checkpoint lacks '{key}'; is it complete?")
+        if key not in head or head[key].dim() < 2:
+            raise WeightsError(f"the checkpoint lacks '{key}', or it is no matrix; is it complete?")
     return {
         "width": head["input_proj.weight"].shape[0],
         "channels": head["input_proj.weight"].shape[1],

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
+import reprlib
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from edgecape.errors import WeightsError
-from edgecape.io.files import atomic_write
+from edgecape.errors import SettingsError, WeightsError
+from edgecape.io.files import atomic_write, read_json
 from edgecape.matching.network import build_network
 from edgecape.model.network import Network
 from edgecape.weights.backbones import hub_reachable
 from edgecape.weights.config import FORMAT, ModelConfig, upgrade, upgrade_names
+from edgecape.weights.tensors import check_tensors
 
 CONFIG, HEAD, BACKBONE = "config.json", "model.safetensors", "backbone.safetensors"
 DEFAULT_MODEL = Path(__file__).parents[1] / "pretrained"  # ships with the package
@@ -29,11 +31,13 @@ class Stored(NamedTuple):
     backbone: dict[str, Tensor] | None  # None: comes from elsewhere
 
     def network(self) -> Network:
-        network = build_network(self.config.network, self.config.matching)
-        try:
-            network.load_state_dict(self.head)
-        except RuntimeError as error:
-            raise WeightsError(f"the weights do not fit the settings they were saved with: {error}") from error
+        settings, matching = self.config.network, self.config.matching
+        layers = settings.encoder_layers + settings.decoder_layers + settings.predictor_layers
+        if layers > len(self.head):  # known without building them
+            raise WeightsError(f"the weights do not fit {layers} layers: they are {len(self.head)} tensors")
+        check_tensors(lambda: build_network(settings, matching), self.head)
+        network = build_network(settings, matching)
+        network.load_state_dict(self.head)
         return network
 
 
@@ -61,18 +65,20 @@ def save_model(
 def load_model(folder: str | os.PathLike[str]) -> Stored:
     """A saved model, also of the first format."""
     folder = Path(folder)
+    if not (folder / CONFIG).is_file():
+        raise WeightsError(f"{folder} is no saved model: it has no {CONFIG}")
+    content = read_json(folder / CONFIG)
     try:
-        content = json.loads((folder / CONFIG).read_text())
         version = content["format"]
         if version not in (1, FORMAT):
-            raise WeightsError(
-                f"{folder} is of format {version}, this version of edgecape reads 1 to {FORMAT}; update edgecape"
-            )
+            reads = f"this version of edgecape reads 1 to {FORMAT}; update edgecape"
+            raise WeightsError(f"{folder} is of format {reprlib.repr(version)}, {reads}")
         config = ModelConfig.from_dict(upgrade(content) if version == 1 else content)
-    except FileNotFoundError:
-        raise WeightsError(f"{folder} is no saved model: it has no {CONFIG}") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise WeightsError(f"{folder / CONFIG} is damaged: {error}") from error
+    except SettingsError as error:
+        raise WeightsError(f"{folder / CONFIG}: {error}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError, RecursionError) as error:
+        what = f"it has no {error}" if isinstance(error, KeyError) else error
+        raise WeightsError(f"{folder / CONFIG} is damaged: {what}") from error
     head = _read(folder / HEAD)
     if head is None:
         raise WeightsError(f"{folder} is no saved model: it has no {HEAD}")
