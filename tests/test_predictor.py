@@ -201,7 +201,7 @@ def test_a_keypoint_that_no_shot_shows_is_not_found_and_the_others_are(model: Ed
         (lambda s: [s, Support(s.image, s.keypoints, [(0, 6)])], "different skeletons"),
         (lambda s: [Support(s.image, s.keypoints, symmetry=[(0, k)]) for k in (1, 2)], "different symmetries"),
         (lambda s: [s, s.keypoints], "got a ndarray"),
-        (lambda s: Support(s.image, s.keypoints + 400), "outside the image"),
+        (lambda s: Support(s.image, s.keypoints + 400), "outside the photo of"),
         (lambda s: Support(s.image, s.keypoints, box=(0, 0, 30, 30)), "outside the box"),
         (lambda s: Support("gone.jpg", s.keypoints), "gone.jpg"),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
 
@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from edgecape import geometry
-from edgecape.errors import AnnotationError, EdgeCapeError, SettingsError
+from edgecape.checks import check_box, check_keypoints
+from edgecape.errors import AnnotationError, EdgeCapeError, ImageError, PhotoError, SettingsError, brief
 from edgecape.io.images import RGB, load_image
 from edgecape.matching import views
 from edgecape.runtime.base import Located, Runtime
 from edgecape.skeleton import adjacency, flip_index, flip_pairs, fully_connected
-from edgecape.types import Box, Pose, Prompt, Support, as_box
+from edgecape.types import Pose, Prompt, Support
+from edgecape.values import Box, as_box
 
 if TYPE_CHECKING:
     import torch
@@ -128,6 +130,9 @@ class EdgeCape:
     def _pictures(self, shot: Support, names: tuple[str, ...] | None) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """All that the model wants to see of a support: frames (P, h, w, 3) and the keypoints (P, K, 2) in them."""
         photo = load_image(shot.image)
+        check_keypoints(shot.keypoints, shot.visible, photo.shape[1::-1], names)
+        if shot.box is not None:
+            check_box(shot.box, photo.shape[1::-1])
         pyramid, size = geometry.Pyramid(photo), self.runtime.size
         box = shot.box or (0.0, 0.0, float(photo.shape[1]), float(photo.shape[0]))
         scales = {picture.scale for picture in self.runtime.pictures}
@@ -185,14 +190,16 @@ class EdgeCape:
             raise AnnotationError(f"predict takes a prompt first, got a {type(prompt).__name__}{remedy}")
         if prompt.model != self.fingerprint:
             raise AnnotationError("this prompt was made by another model; make it again with model.prompt(support)")
-        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
-            raise SettingsError(f"batch_size is {batch_size!r}; give a whole number from 1 on")
-        if errors not in ("raise", "return"):
-            raise SettingsError(f"errors is {errors!r}; it can be 'raise' or 'return'")
+        if not isinstance(batch_size, (int, np.integer)) or isinstance(batch_size, bool) or batch_size < 1:
+            raise SettingsError(f"batch_size is {brief(batch_size)}; give a whole number from 1 on")
+        if not isinstance(errors, str) or errors not in ("raise", "return"):
+            raise SettingsError(f"errors is {brief(errors)}; it can be 'raise' or 'return'")
         if isinstance(images, (str, os.PathLike)) or hasattr(images, "mode") or _is_image_array(images):
             images, boxes = [images], None if boxes is None else [boxes]
-        if not isinstance(images, Iterable):
-            raise AnnotationError(f"images must be an image, a list of images or an iterator, got {images!r}")
+        array = isinstance(images, np.ndarray) and images.ndim < 4
+        if not isinstance(images, Iterable) or isinstance(images, (bytes, Mapping)) or array:
+            told = f"an array of shape {images.shape}" if array else brief(images)
+            raise AnnotationError(f"images must be an image, a list of images or an iterator, got {told}")
         paired = _with_boxes(images, boxes)
         stream = self._stream(prompt, paired, batch_size, errors)
         return stream if isinstance(images, Iterator) else list(stream)
@@ -213,22 +220,28 @@ class EdgeCape:
                     yield next(poses)
 
     def _prepare(self, source: Any, boxes: Any, errors: str) -> list[_Crop] | EdgeCapeError:
-        """The crops of one image; the image itself is let go."""
+        """The crops of one image; the image itself is let go. Whatever goes wrong here is a failure of this image."""
         try:
-            image = load_image(source)
-            pyramid = geometry.Pyramid(image)
-            height, width = image.shape[:2]
-            if boxes is None:
-                return [self._crop(pyramid, (0.0, 0.0, float(width), float(height)))]
-            if _is_box(boxes):
-                return [self._crop(pyramid, as_box(boxes))]
-            if not isinstance(boxes, Iterable):
-                raise AnnotationError(f"the boxes of an image are (x, y, w, h), a list of such or None, got {boxes!r}")
-            return _Several(self._crop(pyramid, as_box(box)) for box in boxes)
-        except EdgeCapeError as error:
+            return self._crops(load_image(source), boxes)
+        except Exception as error:
+            failure = _failure(source, error)
             if errors == "raise":
-                raise
-            return error
+                raise failure from error
+            return failure
+
+    def _crops(self, image: RGB, boxes: Any) -> list[_Crop]:
+        pyramid = geometry.Pyramid(image)
+        height, width = image.shape[:2]
+        if boxes is None:
+            return [self._crop(pyramid, (0.0, 0.0, float(width), float(height)))]
+        single = _is_box(boxes)
+        if not isinstance(boxes, Iterable):
+            raise AnnotationError(f"the boxes of an image are (x, y, w, h), a list of such or None, got {brief(boxes)}")
+        wanted = [as_box(box) for box in ([boxes] if single else boxes)]
+        for box in wanted:
+            check_box(box, (width, height))
+        crops = (self._crop(pyramid, box) for box in wanted)
+        return list(crops) if single else _Several(crops)
 
     def _crop(self, pyramid: geometry.Pyramid, box: Box) -> _Crop:
         transform = geometry.crop_transform(box, self.runtime.size)
@@ -290,14 +303,27 @@ def _check_supports(shots: list[Support]) -> None:
             raise AnnotationError(f"support {number} has {mine} keypoints, the first has {first}; mark the same")
 
 
+def _failure(source: Any, error: Exception) -> EdgeCapeError:
+    """What went wrong with one image, as an error that names it and keeps the cause."""
+    called = f"image {source}" if isinstance(source, (str, os.PathLike)) else "an image"
+    if isinstance(error, ImageError):
+        return error  # names it already
+    if isinstance(error, EdgeCapeError):
+        failure = type(error)(f"{called}: {error}")
+    else:
+        failure = PhotoError(f"{called} could not be worked on: {type(error).__name__}: {brief(str(error))}")
+    failure.__cause__ = error
+    return failure
+
+
 def _with_boxes(images: Iterable[Any], boxes: Any) -> Iterator[tuple[Any, Any]]:
     """Each image with its boxes; there must be as many of the one as of the other."""
     if boxes is None:
         return ((image, None) for image in images)
     remedy = "give one entry per image: (x, y, w, h), a list of boxes, or None for the whole image"
-    if not isinstance(boxes, Iterable) or _is_box(boxes):
-        raise AnnotationError(f"boxes is {boxes!r}; {remedy}")
-    if isinstance(images, Sequence) and isinstance(boxes, Sequence) and len(images) != len(boxes):
+    if not isinstance(boxes, Iterable) or isinstance(boxes, (str, bytes, Mapping)) or _is_box(boxes):
+        raise AnnotationError(f"boxes is {brief(boxes)}; {remedy}")
+    if isinstance(images, Sized) and isinstance(boxes, Sized) and len(images) != len(boxes):
         raise AnnotationError(f"there are {len(boxes)} entries in boxes for {len(images)} images; {remedy}")
     return _paired(iter(images), iter(boxes), remedy)
 
@@ -326,13 +352,14 @@ def _in_frame(transform: geometry.Matrix, points: NDArray[np.float32], size: tup
 
 
 def _check_inside(placed: NDArray[np.float64], shot: Support, names: tuple[str, ...] | None) -> None:
+    """That the crop round a box shows the keypoints."""
     outside = shot.visible & ~((placed >= 0) & (placed <= 1)).all(axis=1)
-    if outside.any():
+    if shot.box and outside.any():
         k = int(np.flatnonzero(outside)[0])
         called = f"{k} ('{names[k]}')" if names else str(k)
         raise AnnotationError(
-            f"keypoint {called} at {tuple(np.round(shot.keypoints[k], 1).tolist())} lies outside the "
-            f"{'box' if shot.box else 'image'}; correct it, enlarge the box, or mark it as not visible"
+            f"keypoint {called} at {tuple(np.round(shot.keypoints[k], 1).tolist())} lies outside the box; correct it, "
+            "enlarge the box, or mark it as not visible"
         )
 
 

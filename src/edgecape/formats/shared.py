@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 
 from edgecape.errors import AnnotationError, DataError
 from edgecape.formats.labels import LabelledImage, LabelledObject, LabelSet
-from edgecape.types import PIXEL_DIGITS, SCORE_DIGITS, Box, as_box
+from edgecape.types import PIXEL_DIGITS, SCORE_DIGITS
+from edgecape.values import Box, as_box
 
 
 def only(label_sets: Sequence[LabelSet], format: str) -> LabelSet:
@@ -28,8 +29,8 @@ def only(label_sets: Sequence[LabelSet], format: str) -> LabelSet:
 
 
 def box_or_none(values: Sequence[float]) -> Box | None:
-    """A box as files have it; without area it says nothing."""
-    return as_box(values) if values[2] > 0 and values[3] > 0 else None
+    """A box as files have it; one with a side of 0 says nothing."""
+    return None if 0 in values[2:4] else as_box(values)
 
 
 def pixels(values: ArrayLike) -> list[float]:
