@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
 
@@ -102,8 +103,7 @@ class EdgeCape:
 
         Of several, the first matters most: the others are brought to face and lie as it does.
         """
-        shots = [supports] if isinstance(supports, Support) else list(supports)
-        _check_supports(shots)
+        shots = _as_list(supports)
         names, skeleton = _shared(shots, "names", "names"), _shared(shots, "skeleton", "skeletons")
         symmetry = _shared(shots, "symmetry", "symmetries")
         seen = np.stack([shot.visible for shot in shots])
@@ -129,6 +129,10 @@ class EdgeCape:
 
     def _pictures(self, shot: Support, names: tuple[str, ...] | None) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """All that the model wants to see of a support: frames (P, h, w, 3) and the keypoints (P, K, 2) in them."""
+        with _named(shot.image):
+            return self._seen(shot, names)
+
+    def _seen(self, shot: Support, names: tuple[str, ...] | None) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         photo = load_image(shot.image)
         check_keypoints(shot.keypoints, shot.visible, photo.shape[1::-1], names)
         if shot.box is not None:
@@ -222,11 +226,11 @@ class EdgeCape:
     def _prepare(self, source: Any, boxes: Any, errors: str) -> list[_Crop] | EdgeCapeError:
         """The crops of one image; the image itself is let go. Whatever goes wrong here is a failure of this image."""
         try:
-            return self._crops(load_image(source), boxes)
-        except Exception as error:
-            failure = _failure(source, error)
+            with _named(source):
+                return self._crops(load_image(source), boxes)
+        except EdgeCapeError as failure:
             if errors == "raise":
-                raise failure from error
+                raise
             return failure
 
     def _crops(self, image: RGB, boxes: Any) -> list[_Crop]:
@@ -237,7 +241,8 @@ class EdgeCape:
         single = _is_box(boxes)
         if not isinstance(boxes, Iterable):
             raise AnnotationError(f"the boxes of an image are (x, y, w, h), a list of such or None, got {brief(boxes)}")
-        wanted = [as_box(box) for box in ([boxes] if single else boxes)]
+        given: Iterable[Any] = [boxes] if single else boxes
+        wanted = [as_box(box) for box in given]
         for box in wanted:
             check_box(box, (width, height))
         crops = (self._crop(pyramid, box) for box in wanted)
@@ -292,7 +297,11 @@ def _shared(shots: list[Support], attribute: str, plural: str) -> Any:
     return said[0] if said else None
 
 
-def _check_supports(shots: list[Support]) -> None:
+def _as_list(supports: Any) -> list[Support]:
+    """One support or several of the same keypoints."""
+    if not isinstance(supports, (Support, Iterable)):
+        raise AnnotationError(f"a prompt is made of supports, got {brief(supports)}")
+    shots = [supports] if isinstance(supports, Support) else list(supports)
     if not shots:
         raise AnnotationError("a prompt needs at least one support; the list is empty")
     for number, shot in enumerate(shots):
@@ -301,19 +310,21 @@ def _check_supports(shots: list[Support]) -> None:
         mine, first = len(shot.keypoints), len(shots[0].keypoints)
         if mine != first:
             raise AnnotationError(f"support {number} has {mine} keypoints, the first has {first}; mark the same")
+    return shots
 
 
-def _failure(source: Any, error: Exception) -> EdgeCapeError:
-    """What went wrong with one image, as an error that names it and keeps the cause."""
+@contextmanager
+def _named(source: Any) -> Iterator[None]:
+    """Whatever goes wrong with one image inside the block is an error that names it and keeps the cause."""
     called = f"image {source}" if isinstance(source, (str, os.PathLike)) else "an image"
-    if isinstance(error, ImageError):
-        return error  # names it already
-    if isinstance(error, EdgeCapeError):
-        failure = type(error)(f"{called}: {error}")
-    else:
-        failure = PhotoError(f"{called} could not be worked on: {type(error).__name__}: {brief(str(error))}")
-    failure.__cause__ = error
-    return failure
+    try:
+        yield
+    except ImageError:
+        raise  # names it already
+    except EdgeCapeError as error:
+        raise type(error)(f"{called}: {error}") from error
+    except Exception as error:
+        raise PhotoError(f"{called} could not be used: {type(error).__name__}: {brief(str(error))}") from error
 
 
 def _with_boxes(images: Iterable[Any], boxes: Any) -> Iterator[tuple[Any, Any]]:

@@ -189,7 +189,10 @@ def read_support(path: Path, points: str | None, edges: str | None) -> list[Supp
     from edgecape.types import Support
 
     if path.suffix.lower() not in SUFFIXES:
-        return read_supports(path)
+        supports, notes = read_supports(path)
+        for note in notes:
+            print(note, file=sys.stderr)
+        return supports
     if points is None:
         raise AnnotationError(f'{path} is a photo without marks; add --points "x,y x,y …" or give a label file')
     try:

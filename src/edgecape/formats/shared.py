@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from edgecape.errors import AnnotationError, DataError
+from edgecape.errors import AnnotationError, DataError, EdgeCapeError
 from edgecape.formats.labels import LabelledImage, LabelledObject, LabelSet
 from edgecape.types import PIXEL_DIGITS, SCORE_DIGITS
 from edgecape.values import Box, as_box
@@ -103,7 +103,11 @@ def reading(where: object) -> Iterator[None]:
         yield
     except AnnotationError as error:
         raise DataError(f"{where}: {error}") from error
+    except EdgeCapeError:
+        raise
     except KeyError as error:
         raise DataError(f"{where}: {error} is missing") from error
-    except (TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+    except OSError as error:
+        raise DataError(f"{where} cannot be read: {error.strerror or error}") from error
+    except Exception as error:  # files come from anywhere, and their content does whatever it likes
         raise DataError(f"{where} is damaged: {error}") from error
