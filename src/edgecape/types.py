@@ -101,13 +101,14 @@ class Pose:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Pose:
         """The inverse of `to_dict`; nothing in the values is taken on trust."""
+        if not isinstance(values, dict):
+            raise AnnotationError(f"a pose is a table of values, got {brief(values)}")
         try:
             points, proposals = (
                 as_points([(np.nan, np.nan) if place is None else place for place in values[what]], what)
                 for what in ("keypoints", "proposals")
             )
-            scores, names, skeleton = as_numbers(values["scores"], np.float32), values["names"], values["skeleton"]
-            box = as_box(values["box"])
+            scores, box = as_numbers(values["scores"], np.float32), as_box(values["box"])
         except (KeyError, TypeError) as error:
             raise AnnotationError(f"this is no pose, {error}: {brief(values)}") from None
         K = len(points)
@@ -115,6 +116,7 @@ class Pose:
             raise AnnotationError(
                 f"a pose has {K} keypoints, {len(proposals)} proposals, scores {brief(values['scores'])}"
             )
+        names, skeleton = values.get("names"), values.get("skeleton")
         edges = None if skeleton is None else as_edges(skeleton, K)
         return cls(points, scores, box, proposals, None if names is None else as_names(names, K), edges)
 

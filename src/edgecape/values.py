@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,19 +13,28 @@ from edgecape.errors import AnnotationError, brief
 Box = tuple[float, float, float, float]
 
 
-def as_numbers(values: Any, kind: type[np.generic]) -> NDArray[Any] | None:
-    """An array of this kind, None where anything is not a number (None is: it becomes nan)."""
+def as_array(values: Any, kinds: str) -> NDArray[Any] | None:
+    """An array, None unless its values are of one of these kinds of numpy (O: objects that may turn out as numbers)."""
     try:
         array = np.asarray(values)
-        return None if array.dtype.kind in "USbcmM" else array.astype(kind)
     except Exception:  # conversion runs code of whatever type was given
+        return None
+    return array if array.dtype.kind in kinds else None
+
+
+def as_numbers(values: Any, kind: type[np.generic]) -> NDArray[Any] | None:
+    """An array of this kind, None where anything is not a number (None is: it becomes nan)."""
+    array = as_array(values, "iufO")
+    try:
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite
+            return None if array is None else array.astype(kind)
+    except Exception:  # as above
         return None
 
 
 def as_points(values: ArrayLike, what: str = "keypoints") -> NDArray[np.float32]:
     """(K, 2) float32, K ≥ 1."""
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused as such
-        points = as_numbers(values, np.float32)
+    points = as_numbers(values, np.float32)
     if points is None:
         raise AnnotationError(f"{what} must be a list of (x, y) pairs, got {brief(values)}")
     if points.ndim != 2 or points.shape[1] != 2 or not len(points):
@@ -36,19 +44,26 @@ def as_points(values: ArrayLike, what: str = "keypoints") -> NDArray[np.float32]
 
 def as_flags(values: ArrayLike, K: int, what: str = "visible") -> NDArray[np.bool_]:
     """(K,) bools, also given as 0 and 1, or as COCO's 0, 1, 2."""
-    flags = np.asarray(values) if isinstance(values, (Sequence, np.ndarray)) else np.empty(0, dtype=object)
-    if flags.dtype.kind not in "biuf" or not np.isin(flags, (0, 1, 2)).all():
+    flags = as_array(values, "biuf")
+    if flags is None or not flags.ndim or not np.isin(flags, (0, 1, 2)).all():
         raise AnnotationError(f"{what} is {brief(values)}; give True or False for each keypoint")
     if flags.shape != (K,):
         raise AnnotationError(f"{what} has {flags.size} values for {K} keypoints; give one bool per keypoint")
     return flags.astype(bool)
 
 
+def _members(values: Any) -> list[Any] | None:
+    try:
+        return list(values)
+    except TypeError:
+        return None
+
+
 def as_names(values: Any, K: int) -> tuple[str, ...]:
     """K texts."""
-    if isinstance(values, str) or not isinstance(values, Iterable):
+    names = None if isinstance(values, str) else _members(values)
+    if names is None:
         raise AnnotationError(f"names is {brief(values)}; give a list with one name per keypoint")
-    names = tuple(values)
     wrong = [name for name in names if not isinstance(name, (str, int))]
     if wrong:
         raise AnnotationError(f"a keypoint is named {brief(wrong[0])}; a name is a text")
@@ -59,10 +74,11 @@ def as_names(values: Any, K: int) -> tuple[str, ...]:
 
 def as_edges(values: Any, K: int) -> tuple[tuple[int, int], ...]:
     """Edges as 0-based pairs, each once, no loops."""
-    if not isinstance(values, Iterable):
+    given = _members(values)
+    if given is None:
         raise AnnotationError(f"a skeleton is a list of pairs of keypoint numbers, got {brief(values)}")
     edges: dict[tuple[int, int], None] = {}
-    for edge in values:
+    for edge in given:
         try:
             i, j = (operator.index(number) for number in edge)
         except (TypeError, ValueError):
