@@ -19,7 +19,7 @@ def check(*points: tuple[float, float], hidden: int = 0, names: list[str] | None
     [
         (
             [(600, 10), (10, 500)],
-            r"keypoint 1 at \(10.0, 500.0\) lies outside the photo of 640 × 480 pixels; correct it",
+            r"keypoint 1 at \(10, 500\) lies outside the photo of 640 × 480 pixels; correct it",
         ),
         ([(-1, 10), (600, 400)], "keypoint 0 .*correct it, or mark it as not visible"),
         ([(10, 500), (470, 630)], "keypoint 0 .*all would lie inside with x and y exchanged, so give them as .x, y."),

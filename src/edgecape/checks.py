@@ -24,8 +24,8 @@ def check_keypoints(
     shown, photo = points[visible], f"the photo of {size[0]} × {size[1]} pixels"
     if len(shown) and ((shown >= 0) & (shown <= 1)).all():
         raise AnnotationError(
-            f"all keypoints lie between 0 and 1, the first at {_place(shown[0])}, which seem to be parts of the width "
-            f"and height; give pixels of {photo}"
+            f"all keypoints lie between 0 and 1, the first at {_numbers(*shown[0])}, which seem to be parts of the width "
+            f"and height; give pixels, of which the photo has {size[0]} × {size[1]}"
         )
     outside = np.flatnonzero(visible & ~_inside(points, size))
     if not outside.size:
@@ -38,20 +38,20 @@ def check_keypoints(
         if exchanged
         else "correct it, or mark it as not visible"
     )
-    raise AnnotationError(f"keypoint {called} at {_place(points[k])} lies outside {photo}; {remedy}")
+    raise AnnotationError(f"keypoint {called} at {_numbers(*points[k])} lies outside {photo}; {remedy}")
 
 
 def check_box(box: Box, size: tuple[int, int]) -> None:
     """That a box (x, y, w, h) shows some of the photo, and was not given as two corners or as parts of the photo."""
     (x, y, w, h), (width, height) = box, size
-    told, photo = f"box {tuple(round(side, 3) for side in box)}", f"the photo of {width} × {height} pixels"
+    told, photo = f"box {_numbers(*box)}", f"the photo of {width} × {height} pixels"
     if w <= 1 and h <= 1:
-        raise AnnotationError(f"{told} is no larger than a pixel; give (x, y, width, height) in pixels of {photo}")
+        raise AnnotationError(f"{told} is no larger than a pixel of {photo}; give (x, y, width, height) in pixels")
     inside = max(min(x + w, width) - max(x, 0), 0) / w * max(min(y + h, height) - max(y, 0), 0) / h
     if inside <= CORNERS and 0 <= x < w <= width and 0 <= y < h <= height:
-        sides = tuple(round(side, 3) for side in (x, y, w - x, h - y))
         raise AnnotationError(
-            f"{told} reaches out of {photo}, but not if it is two corners; a box is (x, y, width, height): give {sides}"
+            f"{told} reaches out of {photo} and looks like two corners; a box is (x, y, width, height), so give "
+            f"{_numbers(x, y, w - x, h - y)}"
         )
     if inside < OUTSIDE:
         raise AnnotationError(f"{told} lies outside {photo}; a box is (x, y, width, height) in pixels")
@@ -63,6 +63,5 @@ def _inside(points: NDArray[np.float32], size: tuple[int, int]) -> NDArray[np.bo
     return np.logical_and.reduce(within, axis=1)
 
 
-def _place(point: NDArray[np.float32]) -> tuple[float, float]:
-    x, y = np.round(point.astype(np.float64), 3).tolist()
-    return x, y
+def _numbers(*values: float) -> str:
+    return f"({', '.join(f'{value:.6g}' for value in values)})"

@@ -88,7 +88,7 @@ def on_photo(folder: Path, *boxes: list[float]) -> Path:
 @pytest.mark.parametrize(
     ("box", "message"),
     [
-        ([400, 100, 600, 300], r"two corners; a box is .*give \(400.0, 100.0, 200.0, 200.0\)"),
+        ([400, 100, 600, 300], r"two corners; a box is .*give \(400, 100, 200, 200\)"),
         ([0.2, 0.2, 0.5, 0.5], "no larger than a pixel"),
         ([700, 100, 50, 50], "lies outside the photo of 640 × 480"),
         ([300, 300, -100, -50], "has no area"),

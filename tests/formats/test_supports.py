@@ -79,7 +79,7 @@ def test_two_definitions_in_a_file(tmp_path):
         read_supports(path)
     supports, _ = read_supports(path, category="light")
     assert [Path(shot.image).name for shot in supports] == ["2000.png", "2001.png"]
-    with pytest.raises(AnnotationError, match="0 kinds of object called 'cow'; it has lamp, light"):
+    with pytest.raises(AnnotationError, match="no kinds of object called 'cow'; it has lamp, light"):
         read_supports(path, category="cow")
 
 

@@ -99,7 +99,8 @@ def _choose(label_sets: Sequence[LabelSet], category: str | None, path: Path) ->
         return chosen[0]
     found = ", ".join([labels.category for labels in label_sets][:TOLD]) + (", …" if len(label_sets) > TOLD else "")
     if category is not None:
-        raise AnnotationError(f"{path} has {len(chosen)} kinds of object called {brief(category)}; it has {found}")
+        number = len(chosen) or "no"
+        raise AnnotationError(f"{path} has {number} kinds of object called {brief(category)}; it has {found}")
     raise AnnotationError(
         f"{path} has {len(label_sets)} keypoint definitions ({found}); choose one with --support-category"
     )
