@@ -24,8 +24,8 @@ def check_keypoints(
     shown, photo = points[visible], f"the photo of {size[0]} × {size[1]} pixels"
     if len(shown) and ((shown >= 0) & (shown <= 1)).all():
         raise AnnotationError(
-            f"all keypoints lie between 0 and 1, the first at {_numbers(*shown[0])}, which seem to be parts of the width "
-            f"and height; give pixels, of which the photo has {size[0]} × {size[1]}"
+            f"all keypoints lie between 0 and 1, the first at {_numbers(*shown[0])}, which seem to be parts of the "
+            f"width and height; give pixels, of which the photo has {size[0]} × {size[1]}"
         )
     outside = np.flatnonzero(visible & ~_inside(points, size))
     if not outside.size:

@@ -90,6 +90,8 @@ def predict(
     saved = len(support) == 1 and support[0].suffix == ".prompt"
     shots = [] if saved else [shot for path in support for shot in read_support(path, points, edges)]
     looked_at = None if boxes is None else read_boxes(boxes)
+    for note in looked_at.notes if looked_at else ():
+        print(note, file=sys.stderr)
 
     print("loading the model …", flush=True)
     from edgecape.batch.parts import Journal

@@ -160,4 +160,5 @@ def _config_edges(config: Path) -> list[tuple[str, str]]:
         return []
     content = read_yaml(config)
     with shared.reading(f"skeleton in {config}"):
-        return [(str(a), str(b)) for a, b in (content or {}).get("skeleton") or []]
+        edges = (content or {}).get("skeleton") or []
+        return [(shared.text(a, numbers=True), shared.text(b, numbers=True)) for a, b in edges]

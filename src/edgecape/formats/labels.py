@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from edgecape.errors import AnnotationError, brief
 from edgecape.skeleton import Pairs
 from edgecape.types import Pose, Support
-from edgecape.values import Box, as_box, as_edges, as_flags, as_numbers, as_pairs, as_points, check_finite
+from edgecape.values import Box, as_box, as_edges, as_flags, as_names, as_numbers, as_pairs, as_points, check_finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +153,7 @@ class LabelSet:
         notes: Sequence[str] = (),
         symmetry: Sequence[Sequence[int]] | None = None,
     ):
-        labels = tuple(str(name) for name in names)
+        labels = as_names(names, len(names))
         if not labels:
             raise AnnotationError("there is no keypoint; a label set needs at least one")
         if len(set(labels)) < len(labels):

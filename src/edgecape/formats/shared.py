@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from edgecape.errors import AnnotationError, DataError, EdgeCapeError
+from edgecape.errors import AnnotationError, DataError, EdgeCapeError, brief
 from edgecape.formats.labels import LabelledImage, LabelledObject, LabelSet
 from edgecape.types import PIXEL_DIGITS, SCORE_DIGITS
 from edgecape.values import Box, as_box
@@ -26,6 +26,14 @@ def only(label_sets: Sequence[LabelSet], format: str) -> LabelSet:
             f"{format} files hold one kind of object, got {len(label_sets)}; write each kind to a place of its own"
         )
     return label_sets[0]
+
+
+def text(value: Any, numbers: bool = False) -> str:
+    """A name as files have it, also a number where they have names like 1 without quotes; nothing else is turned into
+    a text, whatever that would take."""
+    if not isinstance(value, (str, int) if numbers else str):
+        raise TypeError(f"{brief(value)} is not a text")
+    return str(value)
 
 
 def box_or_none(values: Sequence[float]) -> Box | None:
