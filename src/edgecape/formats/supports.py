@@ -50,6 +50,7 @@ def read_supports(
     file leads to. category: the kind of object, of a file with several. edge_base: what a COCO file counts edges from.
     """
     path = Path(path)
+    edge_base = None if edge_base == "auto" else edge_base
     if format is None and path.suffix.lower() == ".json" and is_small_json(read_json(path)):
         if category is not None or edge_base is not None:
             what = "category" if category is not None else "edge base"
