@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from edgecape import formats
@@ -23,8 +23,8 @@ Size = tuple[int, int] | None
 class Boxes:
     path: Path
     of_name: dict[str, dict[str, list[Box]]]  # name of the photo → path of it, as the file has it → its boxes
-    sizes: dict[str, Size]  # path of the photo → (width, height), where the file knows it
-    notes: tuple[str, ...]  # what the reader left out
+    sizes: Mapping[str, Size] = field(default_factory=dict)  # path of it → (width, height), where the file knows it
+    notes: tuple[str, ...] = ()  # what the reader left out
 
     def find(self, photo: str | os.PathLike[str]) -> list[Box]:
         """By name; where folders hold photos of one name, by as much of the path as the file has."""
@@ -36,7 +36,7 @@ class Boxes:
             what = "several photos of that name" if listed else "no such photo"
             raise AnnotationError(f"image {photo} has no boxes: {self.path} lists {what}")
         ((file, boxes),) = listed.items()
-        told = self.sizes[file]
+        told = self.sizes.get(file)
         real = image_size(photo) if told and boxes and os.path.isfile(photo) else told
         if told and real and told != real:
             raise AnnotationError(
