@@ -38,7 +38,7 @@ class Boxes:
         ((file, boxes),) = listed.items()
         told = self.sizes.get(file)
         real = image_size(photo) if told and boxes and os.path.isfile(photo) else told
-        if told and real and told != real:
+        if told and real and tuple(told) != tuple(real):
             raise AnnotationError(
                 f"image {photo} has {real[0]} × {real[1]} pixels, but {self.path} has boxes for {told[0]} × {told[1]}; "
                 "give the photo they were made on"

@@ -151,7 +151,7 @@ def _from_h5(path: Path) -> Table:
     content = hdf5.read_apart(deeplabcut_h5.table, path, "a DeepLabCut table")
     columns = [(individual, part, coord) for individual, part, coord in content["columns"]]
     files = [shared.plain_path(file) for file in content["files"]]
-    return Table(files, columns, np.reshape(np.array(content["values"], dtype=np.float64), (len(files), len(columns))))
+    return Table(files, columns, deeplabcut_h5.unpack(content["values"]).reshape(len(files), len(columns)))
 
 
 def _config_edges(config: Path) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ one instruction after the other (`plain_values`). Whatever holds Python objects 
 
 from __future__ import annotations
 
+import base64
 import pickletools
 from typing import Any
 
@@ -23,7 +24,7 @@ Parts = tuple[list[Heading], list[Heading], list[tuple[list[Heading], NDArray[An
 
 
 def table(path: str) -> dict[str, Any]:
-    """files, columns as (individual or "", body part, coordinate), and values (files, columns) as plain lists."""
+    """files, columns as (individual or "", body part, coordinate), and values (files, columns), packed by `pack`."""
     with opened(path) as file:
         groups = [name for name in file if "pandas_type" in file[name].attrs]
         if len(groups) != 1 and KEY not in groups:
@@ -47,8 +48,17 @@ def table(path: str) -> dict[str, Any]:
     return {
         "files": ["/".join(row) for row in index],
         "columns": [("" if len(column) == 3 else column[1], *column[-2:]) for column in columns],
-        "values": values.tolist(),
+        "values": pack(values),
     }
+
+
+def pack(values: NDArray[np.float64]) -> str:
+    """Numbers as a text: hours of video are millions of them, which JSON would take long for."""
+    return base64.b64encode(values.astype("<f8").tobytes()).decode()
+
+
+def unpack(packed: str) -> NDArray[np.float64]:
+    return np.frombuffer(base64.b64decode(packed), "<f8").astype(np.float64)
 
 
 def _fixed(group: Any) -> Parts:

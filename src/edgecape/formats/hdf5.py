@@ -19,7 +19,7 @@ from typing import Any
 from edgecape.errors import DataError
 
 MEMORY = 4 << 30  # bytes of address space, of which Python and its libraries need about half a gigabyte
-SECONDS = 60
+SECONDS = 120  # hours of video take seconds
 CHILD = "import sys; sys.path[:] = {path!r}; from edgecape.formats.hdf5 import answer; answer({module!r}, {name!r})"
 
 
