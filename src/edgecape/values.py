@@ -45,7 +45,7 @@ def as_points(values: ArrayLike, what: str = "keypoints") -> NDArray[np.float32]
 def as_flags(values: ArrayLike, K: int, what: str = "visible") -> NDArray[np.bool_]:
     """(K,) bools, also given as 0 and 1, or as COCO's 0, 1, 2."""
     flags = as_array(values, "biuf")
-    if flags is None or not flags.ndim or not np.isin(flags, (0, 1, 2)).all():
+    if flags is None or not flags.ndim or (flags.dtype != bool and not np.isin(flags, (0, 1, 2)).all()):
         raise AnnotationError(f"{what} is {brief(values)}; give True or False for each keypoint")
     if flags.shape != (K,):
         raise AnnotationError(f"{what} has {flags.size} values for {K} keypoints; give one bool per keypoint")
