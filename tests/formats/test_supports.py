@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -161,9 +160,16 @@ def one_lamp_again(path: Path, width: int, height: int) -> Path:
     return path
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="the superuser may read everything")
-def test_files_nobody_may_read(tmp_path):
-    path = write(tmp_path, ENTRY)
-    path.chmod(0)
-    with pytest.raises(DataError, match="cannot be read: Permission denied"):
+def forbidden(*_: Any, **__: Any) -> Any:
+    raise PermissionError(13, "Permission denied")
+
+
+@pytest.mark.parametrize("name", ["support.json", "a.csv", "folder"])
+def test_files_nobody_may_read(tmp_path, monkeypatch, name):
+    path = write(tmp_path, ENTRY).with_name(name)
+    (tmp_path / "a.csv").write_text("image,keypoint,x,y\n")
+    (tmp_path / "folder").mkdir()
+    monkeypatch.setattr("builtins.open", forbidden)
+    monkeypatch.setattr(Path, "iterdir", forbidden)
+    with pytest.raises(DataError, match=f"{name} .*Permission denied"):
         read_supports(path)
