@@ -59,6 +59,7 @@ def import_labels(
         photos=[photo for photo in known.values() if photo.id in used],
         failed=failed,
         missing=list(dict.fromkeys(map(_base, elsewhere)))[:TOLD],
+        notes=list(labels.notes),
     )
 
 
