@@ -304,6 +304,7 @@ def test_boxes_one_several_or_none(model: EdgeCape, prompt: Prompt, photos):
         ({"boxes": [(200, 100, 310, 300), None]}, "two corners; a box is .* give .200, 100, 110, 200."),
         ({"boxes": [(0.1, 0.1, 0.5, 0.5), None]}, "no larger than a pixel"),
         ({"batch_size": "8"}, "batch_size is '8'"),
+        ({"batch_size": 10**30}, "batch_size is 1000.*; give a whole number from 1 to 100000"),
         ({"batch_size": True}, "batch_size is True"),
         ({"errors": np.array(["raise", "raise"])}, "errors is array"),
         ({"errors": None}, "errors is None"),

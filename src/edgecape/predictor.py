@@ -34,6 +34,8 @@ Boxes: TypeAlias = "ArrayLike | Sequence[ArrayLike] | None"
 Found: TypeAlias = "Pose | list[Pose] | EdgeCapeError"
 """Of one image: its pose, a list of poses if it had a list of boxes, or with errors="return" what was wrong with it."""
 
+LARGEST_BATCH = 100_000  # more than any machine can hold
+
 
 class EdgeCape:
     """A model, ready for photos."""
@@ -194,8 +196,9 @@ class EdgeCape:
             raise AnnotationError(f"predict takes a prompt first, got a {type(prompt).__name__}{remedy}")
         if prompt.model != self.fingerprint:
             raise AnnotationError("this prompt was made by another model; make it again with model.prompt(support)")
-        if not isinstance(batch_size, (int, np.integer)) or isinstance(batch_size, bool) or batch_size < 1:
-            raise SettingsError(f"batch_size is {brief(batch_size)}; give a whole number from 1 on")
+        whole = isinstance(batch_size, (int, np.integer)) and not isinstance(batch_size, bool)
+        if not whole or not 1 <= batch_size <= LARGEST_BATCH:
+            raise SettingsError(f"batch_size is {brief(batch_size)}; give a whole number from 1 to {LARGEST_BATCH}")
         if not isinstance(errors, str) or errors not in ("raise", "return"):
             raise SettingsError(f"errors is {brief(errors)}; it can be 'raise' or 'return'")
         if isinstance(images, (str, os.PathLike)) or hasattr(images, "mode") or _is_image_array(images):
