@@ -204,7 +204,7 @@ class EdgeCape:
         if isinstance(images, (str, os.PathLike)) or hasattr(images, "mode") or _is_image_array(images):
             images, boxes = [images], None if boxes is None else [boxes]
         array = isinstance(images, np.ndarray) and images.ndim < 4
-        if not isinstance(images, Iterable) or isinstance(images, (bytes, Mapping)) or array:
+        if not _is_listing(images) or array:
             told = f"an array of shape {images.shape}" if array else brief(images)
             raise AnnotationError(f"images must be an image, a list of images or an iterator, got {told}")
         paired = _with_boxes(images, boxes)
@@ -242,7 +242,7 @@ class EdgeCape:
         if boxes is None:
             return [self._crop(pyramid, (0.0, 0.0, float(width), float(height)))]
         single = _is_box(boxes)
-        if not isinstance(boxes, Iterable):
+        if not single and not _is_listing(boxes):
             raise AnnotationError(f"the boxes of an image are (x, y, w, h), a list of such or None, got {brief(boxes)}")
         given: Iterable[Any] = [boxes] if single else boxes
         wanted = [as_box(box) for box in given]
@@ -335,7 +335,7 @@ def _with_boxes(images: Iterable[Any], boxes: Any) -> Iterator[tuple[Any, Any]]:
     if boxes is None:
         return ((image, None) for image in images)
     remedy = "give one entry per image: (x, y, w, h), a list of boxes, or None for the whole image"
-    if not isinstance(boxes, Iterable) or isinstance(boxes, (str, bytes, Mapping)) or _is_box(boxes):
+    if not _is_listing(boxes) or _is_box(boxes):
         raise AnnotationError(f"boxes is {brief(boxes)}; {remedy}")
     if isinstance(images, Sized) and isinstance(boxes, Sized) and len(images) != len(boxes):
         raise AnnotationError(f"there are {len(boxes)} entries in boxes for {len(images)} images; {remedy}")
@@ -350,6 +350,15 @@ def _paired(images: Iterator[Any], boxes: Iterator[Any], remedy: str) -> Iterato
         yield image, mine
     if next(boxes, end) is not end:
         raise AnnotationError(f"boxes has more entries than there are images; {remedy}")
+
+
+def _is_listing(value: Any) -> bool:
+    """Something to go through whose members are meant, not its letters or keys."""
+    try:
+        iter(value)
+    except TypeError:
+        return False
+    return not isinstance(value, (str, bytes, Mapping))
 
 
 def _is_box(value: Any) -> bool:
