@@ -12,7 +12,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # tests never ask a hub
 os.environ["OMP_NUM_THREADS"] = "1"  # the number of threads changes the last digit …
 os.environ["ATEN_CPU_CAPABILITY"] = "avx2"  # … and so do wider vector units than those the reference was made with
 
-settings.register_profile("steady", deadline=None)  # a busy machine is no failure
+settings.register_profile("steady", deadline=None, derandomize=True)  # a busy machine is no failure
+settings.register_profile("long", deadline=None, max_examples=5000, database=None)  # tests/fuzz for an hour
 settings.load_profile("steady")
 
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 from PIL import Image
 
-from edgecape import EdgeCape, Prompt, Support
+from edgecape import EdgeCape, Pose, Prompt, Support
 from edgecape.data.objects import read_coco
-from edgecape.errors import AnnotationError, ImageError, SettingsError, WeightsError
+from edgecape.errors import AnnotationError, ImageError, PhotoError, SettingsError, WeightsError
 from edgecape.examples import lamp
 from edgecape.matching.settings import MatchingSettings, ViewSettings
 from edgecape.runtime.torch_runtime import TorchRuntime
@@ -257,9 +257,15 @@ def test_a_keypoint_that_no_shot_shows_is_not_found_and_the_others_are(model: Ed
         (lambda s: [s, Support(s.image, s.keypoints, [(0, 6)])], "different skeletons"),
         (lambda s: [Support(s.image, s.keypoints, symmetry=[(0, k)]) for k in (1, 2)], "different symmetries"),
         (lambda s: [s, s.keypoints], "got a ndarray"),
-        (lambda s: Support(s.image, s.keypoints + 400), "outside the image"),
+        (lambda s: Support(s.image, s.keypoints + 400), "outside the photo of"),
         (lambda s: Support(s.image, s.keypoints, box=(0, 0, 30, 30)), "outside the box"),
         (lambda s: Support("gone.jpg", s.keypoints), "gone.jpg"),
+        (lambda s: 5, "made of supports, got 5"),
+        (lambda s: Support(s.image, s.keypoints * 0 + (-30, 100)), "outside the photo of"),  # but inside the crop
+        (lambda s: Support(np.zeros((200, 320, 3), np.uint8), [(100, 250)]), "x and y exchanged"),
+        (lambda s: Support(s.image, s.keypoints / 320), "between 0 and 1"),
+        (lambda s: Support(s.image, s.keypoints, box=(10, 10, 0.5, 0.5)), "no larger than a pixel"),
+        (lambda s: Support(s.image, s.keypoints, box=(150, 50, 310, 300)), "two corners"),
     ],
 )
 def test_bad_supports(model: EdgeCape, support: Support, change, message):
@@ -343,10 +349,27 @@ def test_boxes_one_several_or_none(model: EdgeCape, prompt: Prompt, photos):
         ({"boxes": iter([None] * 3)}, "more entries than there are images"),
         ({"boxes": (0, 0, 9, 9)}, "one entry per image"),
         ({"boxes": 5}, "boxes is 5"),
+        ({"boxes": np.array("x")}, "boxes is array"),
+        ({"boxes": [np.array("x"), None]}, "the boxes of an image are"),
         ({"boxes": [[(0, 0, 9, 9), (1, 2)], None]}, "a box is"),
-        ({"boxes": ["left", None]}, "a box is"),
+        ({"boxes": ["left", None]}, "a box is|the boxes of an image are"),
         ({"boxes": [5, None]}, "got 5"),
+        ({"boxes": "boxes.json"}, "boxes is 'boxes.json'; give one entry per image"),
+        ({"boxes": {"a.jpg": (0, 0, 9, 9)}}, "boxes is {'a.jpg'"),
+        ({"boxes": np.ones((3, 4))}, "3 entries in boxes for 2 images"),
+        ({"boxes": [(10**400, 0, 9, 9), None]}, r"image .*1000.*: a box is \(x, y, w, h\)"),
+        ({"boxes": [(900, 0, 90, 90), None]}, "image .*1000.*: box .* lies outside the photo of 320 × 320"),
+        ({"boxes": [(200, 100, 310, 300), None]}, "two corners; a box is .* give .200, 100, 110, 200."),
+        ({"boxes": [(0.1, 0.1, 0.5, 0.5), None]}, "no larger than a pixel"),
+        ({"batch_size": "8"}, "batch_size is '8'"),
+        ({"batch_size": 10**30}, "batch_size is 1000.*; give a whole number from 1 to 100000"),
+        ({"batch_size": True}, "batch_size is True"),
+        ({"errors": np.array(["raise", "raise"])}, "errors is array"),
+        ({"errors": None}, "errors is None"),
         ({"images": 5}, "got 5"),
+        ({"images": b"\xff\xd8"}, "images must be .* got b"),
+        ({"images": {"a.jpg": 1}}, "images must be"),
+        ({"images": np.zeros((3, 40, 40))}, r"images must be .* got an array of shape \(3, 40, 40\)"),
         ({"prompt": None}, "takes a prompt first, got a NoneType"),
     ],
 )
@@ -406,7 +429,27 @@ def test_bad_images_raise_or_take_their_place(model: EdgeCape, prompt: Prompt, p
     assert first.keypoints.shape == (7, 2)
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (1, 300), (2000, 3), (33, 500)])
+class Odd:
+    """A list of boxes that fails in a way nobody foresaw."""
+
+    def __iter__(self):
+        raise MemoryError("too much")
+
+
+def test_whatever_goes_wrong_with_a_photo_is_its_own_failure(model: EdgeCape, prompt: Prompt, photos):
+    boxes = [None, Odd(), (0, 0, 0, 5), [(900, 900, 50, 50)]]
+    first, odd, flat, outside = model.predict(prompt, photos[:4], boxes, errors="return")
+    assert isinstance(first, Pose)
+    assert isinstance(odd, PhotoError) and isinstance(odd.__cause__, MemoryError)
+    assert str(odd) == f"image {photos[1]} could not be used: MemoryError: 'too much'"
+    assert isinstance(flat, AnnotationError) and str(photos[2]) in str(flat)
+    assert isinstance(outside, AnnotationError) and str(photos[3]) in str(outside)
+    with pytest.raises(PhotoError, match="could not be used"):
+        model.predict(prompt, photos[:4], boxes)
+    assert len(model.predict(prompt, photos[:2], batch_size=np.int64(2))) == 2
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 300), (2000, 3), (33, 500), (1, 40_000), (40_000, 1), (3, 70_000)])
 def test_photos_of_any_size(model: EdgeCape, prompt: Prompt, shape):
     pose = model.predict(prompt, [np.full((*shape, 3), 127, dtype=np.uint8)])[0]
     assert np.isfinite(pose.keypoints).all() and np.isfinite(pose.scores).all()

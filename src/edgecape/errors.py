@@ -1,5 +1,9 @@
 """Every error a user can cause: one sentence saying what was wrong, with which value, and what to do."""
 
+from __future__ import annotations
+
+import reprlib
+
 
 class EdgeCapeError(Exception):
     """Base of all errors caused by input; the command line prints it without a traceback and exits with 2."""
@@ -7,6 +11,10 @@ class EdgeCapeError(Exception):
 
 class ImageError(EdgeCapeError):
     """A picture could not be read or is of no use."""
+
+
+class PhotoError(EdgeCapeError):
+    """Something nobody foresaw went wrong with one photo; `__cause__` is what it was."""
 
 
 class AnnotationError(EdgeCapeError):
@@ -23,3 +31,13 @@ class WeightsError(EdgeCapeError):
 
 class SettingsError(EdgeCapeError):
     """Settings contradict each other or cannot be used."""
+
+
+def brief(value: object) -> str:
+    """A value as an error shows it: on one line and short, whatever it is."""
+    short = reprlib.Repr()
+    short.maxlevel, short.maxstring, short.maxother = 4, 60, 60
+    try:
+        return " ".join(short.repr(value).split())
+    except Exception:  # of objects that cannot even be shown
+        return f"a {type(value).__name__}"

@@ -89,7 +89,7 @@ class Pyramid:
     def level(self, zoom: float) -> tuple[NDArray[np.uint8], Matrix]:
         """The photo halved until a crop of this zoom shrinks it less than twofold, and its pixels → photo pixels."""
         depth = 0
-        while zoom <= 0.5 and min(self._halved(depth)[0].shape[:2]) >= 2:
+        while zoom <= 0.5 and max(self._halved(depth)[0].shape[:2]) >= 2:
             depth, zoom = depth + 1, 2 * zoom
         return self._halved(depth)
 
@@ -97,8 +97,9 @@ class Pyramid:
         while len(self._levels) <= depth:
             image, enlarge = self._levels[-1]
             h, w = image.shape[:2]
-            smaller = cv2.resize(image, (w // 2, h // 2), interpolation=cv2.INTER_AREA)
-            sx, sy = w / (w // 2), h / (h // 2)
+            half = max(w // 2, 1), max(h // 2, 1)  # a photo one pixel high still gets shorter
+            smaller = cv2.resize(image, half, interpolation=cv2.INTER_AREA)
+            sx, sy = w / half[0], h / half[1]
             # pixel centres: p = s · (p' + ½) − ½
             double = np.array([[sx, 0, (sx - 1) / 2], [0, sy, (sy - 1) / 2], [0, 0, 1.0]])
             self._levels.append((smaller, enlarge @ double))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, overload
 
@@ -12,12 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from edgecape import geometry
-from edgecape.errors import AnnotationError, EdgeCapeError, SettingsError
+from edgecape.checks import check_box, check_keypoints
+from edgecape.errors import AnnotationError, EdgeCapeError, ImageError, PhotoError, SettingsError, brief
 from edgecape.io.images import RGB, load_image
 from edgecape.runtime.base import Crops, Effort, Located, Runtime, check_effort
 from edgecape.runtime.onnx_runtime import OnnxRuntime, Precision, is_exported
 from edgecape.skeleton import adjacency, flip_index, flip_pairs, fully_connected
-from edgecape.types import Box, Pose, Prompt, Support, as_box
+from edgecape.types import Pose, Prompt, Support
+from edgecape.values import Box, as_box
 
 if TYPE_CHECKING:
     import torch
@@ -31,6 +34,8 @@ Boxes: TypeAlias = "ArrayLike | Sequence[ArrayLike] | None"
 """Of one image: (x, y, w, h), a list of such boxes, or None for the whole image."""
 Found: TypeAlias = "Pose | list[Pose] | EdgeCapeError"
 """Of one image: its pose, a list of poses if it had a list of boxes, or with errors="return" what was wrong with it."""
+
+LARGEST_BATCH = 100_000  # more than any machine can hold
 
 
 Given = TypeVar("Given")
@@ -114,15 +119,14 @@ class EdgeCape:
 
         Of several, the first matters most: the others are brought to face and lie as it does.
         """
-        shots = [supports] if isinstance(supports, Support) else list(supports)
-        _check_supports(shots)
+        shots = _as_list(supports)
         names, skeleton = _shared(shots, "names", "names"), _shared(shots, "skeleton", "skeletons")
         symmetry = _shared(shots, "symmetry", "symmetries")
         seen = np.stack([shot.visible for shot in shots])
         usable: NDArray[np.bool_] = np.logical_or.reduce(seen)
         if not usable.any():
             raise AnnotationError("no keypoint is visible in any support; mark at least one")
-        rendered = [self._crops(shot, names) for shot in shots]
+        rendered = [self._shown(shot, names) for shot in shots]
         frames, coordinates = (np.stack(parts, axis=1) for parts in zip(*rendered, strict=True))
         K = len(usable)
         prior = fully_connected(K) if skeleton is None else adjacency(skeleton, K)
@@ -141,9 +145,16 @@ class EdgeCape:
             model=self.fingerprint,
         )
 
-    def _crops(self, shot: Support, names: tuple[str, ...] | None) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    def _shown(self, shot: Support, names: tuple[str, ...] | None) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """A support in all sizes the model wants: frames (L, h, w, 3) and the keypoints (L, K, 2) in them."""
+        with _named(shot.image):
+            return self._seen(shot, names)
+
+    def _seen(self, shot: Support, names: tuple[str, ...] | None) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         photo = load_image(shot.image)
+        check_keypoints(shot.keypoints, shot.visible, photo.shape[1::-1], names)
+        if shot.box is not None:
+            check_box(shot.box, photo.shape[1::-1])
         pyramid, size = geometry.Pyramid(photo), self.runtime.size
         box = shot.box or (0.0, 0.0, float(photo.shape[1]), float(photo.shape[0]))
         usual = geometry.crop_transform(box, size)
@@ -206,15 +217,18 @@ class EdgeCape:
             raise AnnotationError(f"predict takes a prompt first, got a {type(prompt).__name__}{remedy}")
         if prompt.model != self.fingerprint:
             raise AnnotationError("this prompt was made by another model; make it again with model.prompt(support)")
-        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
-            raise SettingsError(f"batch_size is {batch_size!r}; give a whole number from 1 on")
-        if errors not in ("raise", "return"):
-            raise SettingsError(f"errors is {errors!r}; it can be 'raise' or 'return'")
+        whole = isinstance(batch_size, (int, np.integer)) and not isinstance(batch_size, bool)
+        if not whole or not 1 <= batch_size <= LARGEST_BATCH:
+            raise SettingsError(f"batch_size is {brief(batch_size)}; give a whole number from 1 to {LARGEST_BATCH}")
+        if not isinstance(errors, str) or errors not in ("raise", "return"):
+            raise SettingsError(f"errors is {brief(errors)}; it can be 'raise' or 'return'")
         check_effort(effort)
         if isinstance(images, (str, os.PathLike)) or hasattr(images, "mode") or _is_image_array(images):
             images, boxes = [images], None if boxes is None else [boxes]
-        if not isinstance(images, Iterable):
-            raise AnnotationError(f"images must be an image, a list of images or an iterator, got {images!r}")
+        array = isinstance(images, np.ndarray) and images.ndim < 4
+        if not _is_listing(images) or array:
+            told = f"an array of shape {images.shape}" if array else brief(images)
+            raise AnnotationError(f"images must be an image, a list of images or an iterator, got {told}")
         paired = _with_boxes(images, boxes)
         stream = self._stream(prompt, paired, batch_size, errors, effort)
         return stream if isinstance(images, Iterator) else list(stream)
@@ -241,22 +255,29 @@ class EdgeCape:
             yield [self._prepare(image, boxes, errors) for image, boxes in group]
 
     def _prepare(self, source: Any, boxes: Any, errors: str) -> list[_Crop] | EdgeCapeError:
-        """The crops of one image; the image itself is let go."""
+        """The crops of one image; the image itself is let go. Whatever goes wrong here is a failure of this image."""
         try:
-            image = load_image(source)
-            pyramid = geometry.Pyramid(image)
-            height, width = image.shape[:2]
-            if boxes is None:
-                return [self._crop(pyramid, (0.0, 0.0, float(width), float(height)))]
-            if _is_box(boxes):
-                return [self._crop(pyramid, as_box(boxes))]
-            if not isinstance(boxes, Iterable):
-                raise AnnotationError(f"the boxes of an image are (x, y, w, h), a list of such or None, got {boxes!r}")
-            return _Several(self._crop(pyramid, as_box(box)) for box in boxes)
-        except EdgeCapeError as error:
+            with _named(source):
+                return self._crops(load_image(source), boxes)
+        except EdgeCapeError as failure:
             if errors == "raise":
                 raise
-            return error
+            return failure
+
+    def _crops(self, image: RGB, boxes: Any) -> list[_Crop]:
+        pyramid = geometry.Pyramid(image)
+        height, width = image.shape[:2]
+        if boxes is None:
+            return [self._crop(pyramid, (0.0, 0.0, float(width), float(height)))]
+        single = _is_box(boxes)
+        if not single and not _is_listing(boxes):
+            raise AnnotationError(f"the boxes of an image are (x, y, w, h), a list of such or None, got {brief(boxes)}")
+        given: Iterable[Any] = [boxes] if single else boxes
+        wanted = [as_box(box) for box in given]
+        for box in wanted:
+            check_box(box, (width, height))
+        crops = (self._crop(pyramid, box) for box in wanted)
+        return list(crops) if single else _Several(crops)
 
     def _crop(self, pyramid: geometry.Pyramid, box: Box) -> _Crop:
         transform = geometry.crop_transform(box, self.runtime.size)
@@ -318,7 +339,11 @@ def _shared(shots: list[Support], attribute: str, plural: str) -> Any:
     return said[0] if said else None
 
 
-def _check_supports(shots: list[Support]) -> None:
+def _as_list(supports: Any) -> list[Support]:
+    """One support or several of the same keypoints."""
+    if not isinstance(supports, (Support, Iterable)):
+        raise AnnotationError(f"a prompt is made of supports, got {brief(supports)}")
+    shots = [supports] if isinstance(supports, Support) else list(supports)
     if not shots:
         raise AnnotationError("a prompt needs at least one support; the list is empty")
     for number, shot in enumerate(shots):
@@ -327,6 +352,21 @@ def _check_supports(shots: list[Support]) -> None:
         mine, first = len(shot.keypoints), len(shots[0].keypoints)
         if mine != first:
             raise AnnotationError(f"support {number} has {mine} keypoints, the first has {first}; mark the same")
+    return shots
+
+
+@contextmanager
+def _named(source: Any) -> Iterator[None]:
+    """Whatever goes wrong with one image inside the block is an error that names it and keeps the cause."""
+    called = f"image {source}" if isinstance(source, (str, os.PathLike)) else "an image"
+    try:
+        yield
+    except ImageError:
+        raise  # names it already
+    except EdgeCapeError as error:
+        raise type(error)(f"{called}: {error}") from error
+    except Exception as error:
+        raise PhotoError(f"{called} could not be used: {type(error).__name__}: {brief(str(error))}") from error
 
 
 def _with_boxes(images: Iterable[Any], boxes: Any) -> Iterator[tuple[Any, Any]]:
@@ -334,9 +374,9 @@ def _with_boxes(images: Iterable[Any], boxes: Any) -> Iterator[tuple[Any, Any]]:
     if boxes is None:
         return ((image, None) for image in images)
     remedy = "give one entry per image: (x, y, w, h), a list of boxes, or None for the whole image"
-    if not isinstance(boxes, Iterable) or _is_box(boxes):
-        raise AnnotationError(f"boxes is {boxes!r}; {remedy}")
-    if isinstance(images, Sequence) and isinstance(boxes, Sequence) and len(images) != len(boxes):
+    if not _is_listing(boxes) or _is_box(boxes):
+        raise AnnotationError(f"boxes is {brief(boxes)}; {remedy}")
+    if isinstance(images, Sized) and isinstance(boxes, Sized) and len(images) != len(boxes):
         raise AnnotationError(f"there are {len(boxes)} entries in boxes for {len(images)} images; {remedy}")
     return _paired(iter(images), iter(boxes), remedy)
 
@@ -349,6 +389,15 @@ def _paired(images: Iterator[Any], boxes: Iterator[Any], remedy: str) -> Iterato
         yield image, mine
     if next(boxes, end) is not end:
         raise AnnotationError(f"boxes has more entries than there are images; {remedy}")
+
+
+def _is_listing(value: Any) -> bool:
+    """Something to go through whose members are meant, not its letters or keys."""
+    try:
+        iter(value)
+    except TypeError:
+        return False
+    return not isinstance(value, (str, bytes, Mapping))
 
 
 def _is_box(value: Any) -> bool:
@@ -365,13 +414,14 @@ def _in_frame(transform: geometry.Matrix, points: NDArray[np.float32], size: tup
 
 
 def _check_inside(placed: NDArray[np.float64], shot: Support, names: tuple[str, ...] | None) -> None:
+    """That the crop round a box shows the keypoints."""
     outside = shot.visible & ~((placed >= 0) & (placed <= 1)).all(axis=1)
-    if outside.any():
+    if shot.box and outside.any():
         k = int(np.flatnonzero(outside)[0])
         called = f"{k} ('{names[k]}')" if names else str(k)
         raise AnnotationError(
-            f"keypoint {called} at {tuple(np.round(shot.keypoints[k], 1).tolist())} lies outside the "
-            f"{'box' if shot.box else 'image'}; correct it, enlarge the box, or mark it as not visible"
+            f"keypoint {called} at {tuple(np.round(shot.keypoints[k], 1).tolist())} lies outside the box; correct it, "
+            "enlarge the box, or mark it as not visible"
         )
 
 

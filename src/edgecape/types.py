@@ -3,76 +3,18 @@
 from __future__ import annotations
 
 import json
-import operator
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from edgecape.errors import AnnotationError, EdgeCapeError
+from edgecape.errors import AnnotationError, EdgeCapeError, brief
+from edgecape.values import Box, as_box, as_edges, as_flags, as_names, as_numbers, as_pairs, as_points, check_finite
 
-Box = tuple[float, float, float, float]
 PIXEL_DIGITS, SCORE_DIGITS = 3, 6  # decimals that files keep: an error of at most 0.0005 px
-
-
-def as_points(values: ArrayLike, what: str = "keypoints") -> NDArray[np.float32]:
-    """(K, 2) float32, K ≥ 1."""
-    try:
-        points = np.asarray(values, dtype=np.float32)
-    except (TypeError, ValueError):
-        raise AnnotationError(f"{what} must be a list of (x, y) pairs, got {values!r}") from None
-    if points.ndim != 2 or points.shape[1] != 2 or not len(points):
-        raise AnnotationError(f"{what} must be a list of (x, y) pairs, got an array of shape {points.shape}")
-    return points
-
-
-def as_edges(values: Any, K: int) -> tuple[tuple[int, int], ...]:
-    """Edges as 0-based pairs, each once, no loops."""
-    if not isinstance(values, Iterable):
-        raise AnnotationError(f"a skeleton is a list of pairs of keypoint numbers, got {values!r}")
-    edges: list[tuple[int, int]] = []
-    for edge in values:
-        try:
-            i, j = (operator.index(number) for number in edge)
-        except (TypeError, ValueError):
-            raise AnnotationError(f"skeleton edge {edge!r} is not a pair of whole keypoint numbers") from None
-        if not (0 <= i < K and 0 <= j < K):
-            raise AnnotationError(
-                f"skeleton edge ({i}, {j}) does not fit {K} keypoints; edges are counted from 0, "
-                "so subtract 1 if yours are counted from 1"
-            )
-        if i == j:
-            raise AnnotationError(f"skeleton edge ({i}, {j}) connects a keypoint to itself; remove it")
-        pair = (min(i, j), max(i, j))
-        if pair not in edges:
-            edges.append(pair)
-    return tuple(edges)
-
-
-def as_pairs(values: Any, K: int) -> tuple[tuple[int, int], ...]:
-    """Pairs of left and right keypoints, each keypoint in one of them at most."""
-    pairs = as_edges(values, K)
-    paired = [k for pair in pairs for k in pair]
-    if len(set(paired)) < len(paired):
-        twice = next(k for k in paired if paired.count(k) > 1)
-        raise AnnotationError(f"symmetry has keypoint {twice} in two pairs; each keypoint has one partner at most")
-    return pairs
-
-
-def as_box(value: ArrayLike) -> Box:
-    """(x, y, w, h) with positive sides."""
-    try:
-        box = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise AnnotationError(f"a box is (x, y, w, h), got {value!r}") from None
-    if box.shape != (4,) or not np.isfinite(box).all():
-        raise AnnotationError(f"a box is (x, y, w, h) with finite numbers, got {value!r}")
-    if box[2] <= 0 or box[3] <= 0:
-        raise AnnotationError(f"box {tuple(box.tolist())} has no area; width and height must be above 0")
-    return (float(box[0]), float(box[1]), float(box[2]), float(box[3]))
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -105,22 +47,15 @@ class Support:
     ):
         points = as_points(keypoints)
         K = len(points)
-        shown = np.ones(K, dtype=bool) if visible is None else np.asarray(visible).astype(bool)
-        if shown.shape != (K,):
-            raise AnnotationError(f"visible has {shown.size} values for {K} keypoints; give one bool per keypoint")
-        if not np.isfinite(points[shown]).all():
-            bad = int(np.flatnonzero(shown & ~np.isfinite(points).all(axis=1))[0])
-            raise AnnotationError(f"keypoint {bad} is at {tuple(points[bad].tolist())}; mark it as not visible instead")
-        labels = None if names is None else tuple(str(name) for name in names)
-        if labels is not None and len(labels) != K:
-            raise AnnotationError(f"{len(labels)} names for {K} keypoints; give one name per keypoint")
+        shown = np.ones(K, dtype=bool) if visible is None else as_flags(visible, K)
+        check_finite(points, shown)
         values = {
             "image": image,
             "keypoints": np.where(shown[:, None], points, 0).astype(np.float32),
             "skeleton": None if skeleton is None else as_edges(skeleton, K),
             "visible": shown,
             "box": None if box is None else as_box(box),
-            "names": labels,
+            "names": None if names is None else as_names(names, K),
             "symmetry": None if symmetry is None else as_pairs(symmetry, K),
         }
         for name, value in values.items():
@@ -168,18 +103,26 @@ class Pose:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Pose:
-        points, proposals = (
-            as_points([(np.nan, np.nan) if place is None else place for place in values[what]], what)
-            for what in ("keypoints", "proposals")
-        )
-        scores, names, skeleton = np.array(values["scores"], np.float32), values.get("names"), values.get("skeleton")
-        if not len(points) == len(proposals) == len(scores):
-            raise AnnotationError(
-                f"a pose has {len(points)} keypoints, {len(proposals)} proposals, {len(scores)} scores"
+        """The inverse of `to_dict`; nothing in the values is taken on trust."""
+        if not isinstance(values, dict):
+            raise AnnotationError(f"a pose is a table of values, got {brief(values)}")
+        try:
+            points, proposals = (
+                as_points([(np.nan, np.nan) if place is None else place for place in values[what]], what)
+                for what in ("keypoints", "proposals")
             )
-        edges = None if skeleton is None else as_edges(skeleton, len(points))
-        labels, effort = None if names is None else tuple(names), str(values.get("effort", "best"))
-        return cls(points, scores, as_box(values["box"]), proposals, labels, edges, effort)
+            scores, box = as_numbers(values["scores"], np.float32), as_box(values["box"])
+        except (KeyError, TypeError) as error:
+            raise AnnotationError(f"this is no pose, {error}: {brief(values)}") from None
+        K = len(points)
+        if scores is None or scores.shape != (K,) or len(proposals) != K or not np.isfinite(scores).all():
+            raise AnnotationError(
+                f"a pose has {K} keypoints, {len(proposals)} proposals, scores {brief(values['scores'])}"
+            )
+        names, skeleton = values.get("names"), values.get("skeleton")
+        edges = None if skeleton is None else as_edges(skeleton, K)
+        labels, effort = None if names is None else as_names(names, K), str(values.get("effort", "best"))
+        return cls(points, scores, box, proposals, labels, edges, effort)
 
     def to_supervision(self) -> Any:
         """supervision.KeyPoints of one object; what was not found is at (0, 0) with confidence 0, as is usual there."""
@@ -249,7 +192,7 @@ class Prompt:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Prompt:
-        from safetensors import SafetensorError, safe_open
+        from safetensors import safe_open
 
         try:
             with safe_open(path, framework="numpy") as file:
@@ -263,17 +206,15 @@ class Prompt:
             _check_arrays(arrays, sizes)
             K = sizes["K"]
             skeleton, names = facts["skeleton"], facts["names"]
-            if names is not None and len(names) != K:
-                raise ValueError(f"it has {len(names)} names for {K} keypoints")
             return cls(
                 **arrays,
                 skeleton=None if skeleton is None else as_edges(skeleton, K),
-                names=None if names is None else tuple(str(name) for name in names),
+                names=None if names is None else as_names(names, K),
                 model=str(facts["model"]),
             )
         except FileNotFoundError:
             raise AnnotationError(f"prompt {path} does not exist") from None
-        except (OSError, SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
+        except Exception as error:  # a file from anywhere
             raise AnnotationError(f"{path} is not a prompt saved by edgecape: {error}") from error
 
 

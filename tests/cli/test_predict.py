@@ -81,7 +81,7 @@ def test_the_file_holds_what_the_api_gives(model, folder, support, tmp_path):
     main(["predict", str(folder / "1001.png"), "--support", str(support), "-o", str(out), "--format", "coco"])
     from edgecape.formats.supports import read_supports
 
-    pose = model.predict(model.prompt(read_supports(support)), [folder / "1001.png"])[0]
+    pose = model.predict(model.prompt(read_supports(support).supports), [folder / "1001.png"])[0]
     (labels,) = formats.read(out / "predictions.json")
     np.testing.assert_allclose(labels.images[0].objects[0].keypoints, pose.keypoints, atol=1e-2)
 
@@ -331,7 +331,7 @@ def test_a_video(model, folder, support, clip, tmp_path, capsys):
     assert list(plain) == [*(f"{clip.as_posix()}#{n}" for n in range(10)), photo]
     from edgecape.formats.supports import read_supports
 
-    poses = model.predict(model.prompt(read_supports(support)), list(read_frames(clip)))
+    poses = model.predict(model.prompt(read_supports(support).supports), list(read_frames(clip)))
     np.testing.assert_allclose(plain[f"{clip.as_posix()}#7"], poses[7].keypoints, atol=0.01)
     (drawn,) = (out / "drawn").rglob("*.mp4")
     assert len(list(read_frames(drawn))) == 10 and len(list((out / "drawn").rglob("*.jpg"))) == 1

@@ -10,6 +10,8 @@ from edgecape import formats
 from edgecape.errors import AnnotationError, DataError
 from edgecape.formats.boxes import read_boxes
 
+from coco_files import picture
+
 
 @pytest.fixture
 def coco(tmp_path: Path) -> Path:
@@ -66,3 +68,41 @@ def test_the_digest_tells_boxes_apart(coco):
 def test_no_label_file(tmp_path):
     with pytest.raises(DataError, match="gone.json"):
         read_boxes(tmp_path / "gone.json")
+
+
+def test_boxes_without_area_are_told(coco):
+    assert read_boxes(coco).notes == (f"warning: 1 boxes of {coco} have no area and are left out",)
+
+
+def on_photo(folder: Path, *boxes: list[float]) -> Path:
+    content = {
+        "images": [{"id": 1, "file_name": "one.png", "width": 640, "height": 480}],
+        "annotations": [{"id": n, "image_id": 1, "category_id": 1, "bbox": box} for n, box in enumerate(boxes)],
+        "categories": [{"id": 1, "name": "cow"}],
+    }
+    path = folder / "boxes.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("box", "message"),
+    [
+        ([400, 100, 600, 300], r"two corners; a box is .*give \(400, 100, 200, 200\)"),
+        ([0.2, 0.2, 0.5, 0.5], "no larger than a pixel"),
+        ([700, 100, 50, 50], "lies outside the photo of 640 × 480"),
+        ([300, 300, -100, -50], "has no area"),
+    ],
+)
+def test_boxes_that_cannot_be_meant(tmp_path, box, message):
+    with pytest.raises(DataError, match=f"boxes.json.*{message}"):
+        read_boxes(on_photo(tmp_path, [10, 10, 100, 100], box))
+
+
+def test_boxes_of_a_photo_that_was_changed_since(tmp_path):
+    boxes = read_boxes(on_photo(tmp_path, [10, 10, 100, 100]))
+    picture(tmp_path / "one.png", 320, 240)
+    with pytest.raises(AnnotationError, match="one.png has 320 × 240 pixels, but .* has boxes for 640 × 480"):
+        boxes.find(tmp_path / "one.png")
+    picture(tmp_path / "one.png", 640, 480)
+    assert boxes.find(tmp_path / "one.png") == [(10, 10, 100, 100)]

@@ -254,7 +254,7 @@ def damaged(**changes: Any) -> dict[str, Any]:
         (damaged(annotations__0__keypoints=[1, 2, 2]), "annotation 1 .*1 keypoints, but"),
         (damaged(annotations__0__keypoints="x"), "annotation 1 has keypoints x"),
         (damaged(annotations__0__bbox=[1, 2, 3]), "annotation 1 has bbox"),
-        (damaged(annotations__0__keypoint_scores=[1]), "annotation 1: scores has 1 values for 3 keypoints"),
+        (damaged(annotations__0__keypoint_scores=[1]), "annotation 1: scores .* are not a number for each of the 3"),
         (damaged(annotations__0__score="good"), "annotation 1 is damaged"),
         (damaged(images__0__width="wide"), "image 7: the size of a/b.jpg is wide × 48"),
         (damaged(images__0__file_name=None), "image 7 has the file_name None"),

@@ -125,7 +125,7 @@ def test_a_damaged_h5(tmp_path: Path) -> None:
 
 
 def test_h5_without_its_libraries_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "pandas", None)
+    monkeypatch.setitem(__import__("sys").modules, "h5py", None)
     (tmp_path / "a.h5").write_bytes(b"")
     with pytest.raises(DataError, match=r"pip install 'edgecape\[formats\]'"):
         formats.read(tmp_path / "a.h5")

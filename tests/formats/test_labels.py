@@ -49,7 +49,7 @@ def test_visible_is_a_mask_that_can_index() -> None:
         ({"keypoints": [1, 2, 3]}, "list of .x, y. pairs"),
         ({"visible": [True]}, "visible has 1 values for 2 keypoints"),
         ({"occluded": [True] * 3}, "occluded has 3 values for 2 keypoints"),
-        ({"scores": [0.5]}, "scores has 1 values for 2 keypoints"),
+        ({"scores": [0.5]}, "scores .0.5. are not a number for each of the 2"),
         ({"scores": [0.5, np.nan]}, "scores must be numbers"),
         ({"box": (0, 0, 0, 5)}, "has no area"),
     ],

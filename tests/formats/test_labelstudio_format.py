@@ -216,3 +216,10 @@ def test_a_damaged_configuration(tmp_path: Path) -> None:
     (tmp_path / "export.xml").write_text("<View>")
     with pytest.raises(DataError, match=r"export\.xml is not a labelling configuration"):
         read(tmp_path, task(keypoint("a", 1, 1)))
+
+
+def test_a_configuration_that_declares_what_it_likes(tmp_path: Path) -> None:
+    formats.write(tmp_path / "a.json", cow(), "labelstudio")
+    (tmp_path / "a.xml").write_text('<!DOCTYPE View [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><View>&b;</View>')
+    with pytest.raises(DataError, match=r"a\.xml is not a labelling configuration: .*document type"):
+        formats.read(tmp_path / "a.json")

@@ -179,3 +179,18 @@ def test_a_damaged_photo(tmp_path: Path) -> None:
     (dataset(tmp_path, LINE) / "images" / "a.png").write_bytes(b"nothing")
     with pytest.raises(ImageError, match=r"a\.png"):
         formats.read(tmp_path)
+
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+)
+MERGES = "a: &a {x: 1}\n" + "".join(
+    f"{new}: &{new} {{<<: [{', '.join([f'*{old}'] * 9)}]}}\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.mark.parametrize("config", [f"{BOMB}kpt_shape: [1, 2]\nnames: [*i]\n", f"{MERGES}kpt_shape: [1, 2]\n"])
+def test_a_few_lines_that_would_fill_any_memory(tmp_path: Path, config: str) -> None:
+    (tmp_path / "data.yaml").write_text(config)
+    with pytest.raises(DataError, match=r"data\.yaml"):
+        formats.read(tmp_path, "yolo")

@@ -99,6 +99,10 @@ def test_jpeg_for_print(tmp_path):
         (gradient(np.float64, 255.0), gradient(np.float64, 255.0).round()[:, :, None].repeat(3, 2)),
         (np.full((2, 2), 1000, dtype=np.uint16), np.zeros((2, 2, 3))),  # nothing to stretch
         (np.full((2, 2), -3), np.zeros((2, 2, 3))),
+        (gradient(np.float32, 60_000.0), shades),  # not saturated
+        (gradient(np.float32, 2.0) - 1, shades),
+        (gradient(np.float64, 1e300), shades),
+        (gradient(np.int16, 2550) - 500, shades),
         (np.zeros((2, 2)), np.zeros((2, 2, 3))),
     ],
 )
@@ -107,6 +111,37 @@ def test_arrays(array, expected):
     assert found.dtype == np.uint8
     assert found.flags["C_CONTIGUOUS"]
     assert np.abs(found.astype(int) - expected).max() <= 1
+
+
+def test_a_float_tiff_is_stretched_not_saturated(tmp_path):
+    Image.fromarray(gradient(np.float32, 5000.0)).save(tmp_path / "a.tif")
+    assert np.abs(load_image(tmp_path / "a.tif").astype(int) - shades).max() <= 1
+
+
+@pytest.mark.parametrize("suffix", ["tif", "gif", "webp", "png"])
+def test_files_of_several_pictures_are_refused(suffix, tmp_path):
+    first, second = Image.fromarray(RED), Image.fromarray(shades)
+    first.save(tmp_path / f"a.{suffix}", save_all=True, append_images=[second])
+    with pytest.raises(ImageError, match=rf"a\.{suffix} holds 2 pictures; save the one you mean"):
+        load_image(tmp_path / f"a.{suffix}")
+    with Image.open(tmp_path / f"a.{suffix}") as picture:  # whoever opened it has said which one
+        picture.seek(1)
+        assert np.abs(load_image(picture).astype(int) - shades).max() <= 12
+
+
+def test_one_picture_in_several_sizes_or_with_a_preview_is_one(tmp_path):
+    large, small = Image.fromarray(RED), Image.fromarray(RED[::2, ::2])
+    small.encoderinfo = {"tiffinfo": {254: 1}}
+    large.save(tmp_path / "pyramid.tif", save_all=True, append_images=[small])
+    large.save(tmp_path / "phone.jpg", format="MPO", save_all=True, append_images=[small])
+    for name in ("pyramid.tif", "phone.jpg"):
+        assert load_image(tmp_path / name).shape == RED.shape
+
+
+def test_postscript_is_not_run(tmp_path):
+    (tmp_path / "a.jpg").write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n")
+    with pytest.raises(ImageError, match="PostScript, a program that is not run"):
+        load_image(tmp_path / "a.jpg")
 
 
 # --- orientation -----------------------------------------------------------------------------------------------------
@@ -206,6 +241,9 @@ def test_decompression_bombs_are_refused(tmp_path, monkeypatch):
         (np.zeros(7), r"shape \(7,\)"),
         (np.full((2, 2, 3), np.nan), "not numbers"),
         (np.full((2, 2, 3), np.inf, np.float32), "not numbers"),
+        (np.array([[-1.7e308, 1.7e308]]), "not numbers"),
+        ("x" * 5000, "xxx does not exist"),
+        ("a\0b", "does not exist"),
         (np.zeros((2, 2, 3), complex), "type complex128"),
         (np.full((2, 2, 3), "x"), "type <U1"),
         (Image.new("RGB", (0, 5)), "shape"),

@@ -107,6 +107,15 @@ def test_the_kind_of_object_that_the_photos_show_is_taken(http, tmp_path):
     assert both.status_code == 422 and "several kinds of object" in both.json()["error"]
 
 
+def test_what_edges_were_taken_for_is_told(http, tmp_path):
+    formats.write(tmp_path / "labels.json", labels(), "coco")
+    content = json.loads((tmp_path / "labels.json").read_text())
+    assert post(http, "labels.json", json.dumps(content).encode(), (0, 1)).json()["notes"] == []
+    content["info"], content["categories"][0]["skeleton"] = {}, [[1, 2]]
+    (note,) = post(http, "labels.json", json.dumps(content).encode(), (0, 1)).json()["notes"]
+    assert "edges taken as counted from 0" in note
+
+
 def test_a_photo_of_another_size_is_not_the_one(http, tmp_path):
     formats.write(tmp_path / "labels.json", labels(), "coco")
     files = [

@@ -53,7 +53,6 @@ GOOD = {
     "transparent": (encoded(Image.fromarray(PICTURE).convert("RGBA")), (60, 40), "image/png"),
     "palette": (encoded(Image.fromarray(PICTURE).convert("P")), (60, 40), "image/png"),
     "turned": (sideways(), (40, 60), "image/jpeg"),
-    "animated": (frames(), (50, 30), "image/jpeg"),
     "long": (encoded(np.zeros((1, 70_000, 3), np.uint8), "BMP"), (70_000, 1), "image/png"),
 }
 
@@ -104,6 +103,7 @@ BAD = {
     "html": (b"<script>alert(1)</script>", 415, "not a photo"),
     "svg": (b'<svg xmlns="http://www.w3.org/2000/svg"><image href="file:///etc/passwd"/></svg>', 415, "not a photo"),
     "postscript": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", 415, "not a photo"),
+    "animated": (frames(), 415, "holds 2 pictures"),
     "half a jpeg": (encoded(lamp()[0], "JPEG")[:3000], 415, "truncated"),
     "half a png": (encoded(lamp()[0])[:3000], 415, "choose another"),
     "a header": (b"\x89PNG\r\n\x1a\n" + bytes(40), 415, "choose"),

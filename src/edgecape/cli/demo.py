@@ -39,7 +39,9 @@ def demo(
     if support is None:
         examples = all_examples()
     else:
-        shown = read_supports(support)[0]
+        (shown, *_), notes = read_supports(support)
+        for note in notes:
+            print(f"  {note}")
         examples = [Example(support.stem, "your photos", shown, tuple(load_image(path) for path in query))]
 
     print("loading the model …", flush=True)

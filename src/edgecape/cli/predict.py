@@ -90,6 +90,8 @@ def predict(
     saved = len(support) == 1 and support[0].suffix == ".prompt"
     shots = [] if saved else [shot for path in support for shot in read_support(path, points, edges)]
     looked_at = None if boxes is None else read_boxes(boxes)
+    for note in looked_at.notes if looked_at else ():
+        print(note, file=sys.stderr)
 
     print("loading the model …", flush=True)
     from edgecape.batch.parts import Journal
@@ -189,7 +191,10 @@ def read_support(path: Path, points: str | None, edges: str | None) -> list[Supp
     from edgecape.types import Support
 
     if path.suffix.lower() not in SUFFIXES:
-        return read_supports(path)
+        supports, notes = read_supports(path)
+        for note in notes:
+            print(note, file=sys.stderr)
+        return supports
     if points is None:
         raise AnnotationError(f'{path} is a photo without marks; add --points "x,y x,y …" or give a label file')
     try:

@@ -89,7 +89,8 @@ def read(path: str | os.PathLike[str], format: str = "auto", **options: Any) -> 
     """The labels of a file or folder, a label set for each keypoint definition; options are the format's own."""
     reader = known(detect(path) if format == "auto" else format, "reader").reader
     assert reader is not None
-    return reader(path, **options)
+    with shared.reading(path):
+        return reader(path, **options)
 
 
 def write(path: str | os.PathLike[str], labels: LabelSet | Sequence[LabelSet], format: str, **options: Any) -> None:
@@ -121,24 +122,28 @@ def detect(path: str | os.PathLike[str]) -> str:
     YOLO's, one with LabelMe files LabelMe's. Anything else, and a folder that is both, is an error that asks for it.
     """
     path = Path(path)
-    if path.is_dir():
-        found = _in_folder(path)
-    elif not path.exists():
-        raise DataError(f"{path} does not exist")
-    elif path.name.lower().endswith((".json", ".json.gz")):
-        found = _in_json(path)
-    elif path.suffix.lower() == ".csv":
-        found = _in_csv(path)
-    elif path.suffix.lower() in (".yaml", ".yml"):
-        found = ["yolo"] if yolo.find_config(path) is not None else []
-    else:
-        suffixes = {".slp": "sleap", ".h5": "deeplabcut", ".hdf5": "deeplabcut"}
-        found = [suffixes[path.suffix.lower()]] if path.suffix.lower() in suffixes else []
+    with shared.reading(path):
+        found = _fitting(path)
     if len(found) != 1:
         readable = ", ".join(name for name, format in FORMATS.items() if format.reader)
         what = f"could be {' or '.join(found)}" if found else "is of no known format"
-        raise DataError(f"{path} {what}; say which with the format, one of {readable}")
+        raise DataError(f"{path} {what}; say which it is (for a support with --support-format), one of {readable}")
     return found[0]
+
+
+def _fitting(path: Path) -> list[str]:
+    if path.is_dir():
+        return _in_folder(path)
+    if not path.exists():
+        raise DataError(f"{path} does not exist")
+    if path.name.lower().endswith((".json", ".json.gz")):
+        return _in_json(path)
+    if path.suffix.lower() == ".csv":
+        return _in_csv(path)
+    if path.suffix.lower() in (".yaml", ".yml"):
+        return ["yolo"] if yolo.find_config(path) is not None else []
+    suffixes = {".slp": "sleap", ".h5": "deeplabcut", ".hdf5": "deeplabcut"}
+    return [suffixes[path.suffix.lower()]] if path.suffix.lower() in suffixes else []
 
 
 def _in_folder(path: Path) -> list[str]:

@@ -9,17 +9,17 @@ A table has no boxes, no sizes and no skeleton: edges are taken from the project
 from __future__ import annotations
 
 import csv
+import importlib.util
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgecape.errors import DataError
-from edgecape.formats import shared
+from edgecape.formats import deeplabcut_h5, hdf5, shared
 from edgecape.formats.labels import LabelledImage, LabelledObject, LabelSet
 from edgecape.io.files import atomic_write, read_yaml
 from edgecape.types import PIXEL_DIGITS, SCORE_DIGITS
@@ -72,7 +72,7 @@ def _cells(thing: LabelledObject, scored: bool) -> list[str]:
 def read(path: str | os.PathLike[str]) -> list[LabelSet]:
     """A label set for each set of body parts: one for the animals, and one for unique body parts if there are such."""
     path = Path(path)
-    table = _from_h5(path) if path.suffix in (".h5", ".hdf5") else _from_csv(path)
+    table = _from_h5(path) if path.suffix.lower() in (".h5", ".hdf5") else _from_csv(path)
     folder = path.resolve().parent
     project = folder.parent.parent if folder.parent.name == "labeled-data" else None
     root = project if project and any(file.startswith("labeled-data/") for file in table.files) else path.parent
@@ -146,29 +146,12 @@ def _from_csv(path: Path) -> Table:
 
 
 def _from_h5(path: Path) -> Table:
-    try:
-        import pandas
-        import tables  # noqa: F401 (what pandas reads HDF5 with)
-    except ImportError:
-        raise DataError(
-            f"reading {path} needs pandas and tables: pip install 'edgecape[formats]'; the .csv beside it needs neither"
-        ) from None
-    if not path.is_file():
-        raise DataError(f"file {path} does not exist")
-    try:
-        frame: Any = pandas.read_hdf(path)
-    except Exception as error:  # pandas and HDF5 raise whatever they like on damaged files
-        raise DataError(f"{path} is not a DeepLabCut table: {error}") from error
-    with shared.reading(path):
-        levels = list(frame.columns.names)
-        part, coord = levels.index("bodyparts"), levels.index("coords")
-        individual = levels.index("individuals") if "individuals" in levels else None
-        columns = [
-            ("" if individual is None else str(key[individual]), str(key[part]), str(key[coord]))
-            for key in frame.columns.to_list()
-        ]
-        files = ["/".join(map(str, key)) if isinstance(key, tuple) else str(key) for key in frame.index.to_list()]
-        return Table([shared.plain_path(file) for file in files], columns, frame.to_numpy(dtype=np.float64))
+    if importlib.util.find_spec("h5py") is None:
+        raise DataError(f"reading {path} needs h5py: pip install 'edgecape[formats]'; the .csv beside it does without")
+    content = hdf5.read_apart(deeplabcut_h5.table, path, "a DeepLabCut table")
+    columns = [(individual, part, coord) for individual, part, coord in content["columns"]]
+    files = [shared.plain_path(file) for file in content["files"]]
+    return Table(files, columns, deeplabcut_h5.unpack(content["values"]).reshape(len(files), len(columns)))
 
 
 def _config_edges(config: Path) -> list[tuple[str, str]]:
@@ -177,4 +160,5 @@ def _config_edges(config: Path) -> list[tuple[str, str]]:
         return []
     content = read_yaml(config)
     with shared.reading(f"skeleton in {config}"):
-        return [(str(a), str(b)) for a, b in (content or {}).get("skeleton") or []]
+        edges = (content or {}).get("skeleton") or []
+        return [(shared.text(a, numbers=True), shared.text(b, numbers=True)) for a, b in edges]

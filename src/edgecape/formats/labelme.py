@@ -92,9 +92,11 @@ def read(path: str | os.PathLike[str]) -> list[LabelSet]:
         with shared.reading(file):
             extra = content.get(EXTRA) or {}
             names |= dict.fromkeys(extra.get("keypoints") or ())
-            names |= dict.fromkeys(_text(shape["label"]) for shape in content["shapes"] if _kind(shape) == "point")
+            names |= dict.fromkeys(
+                shared.text(shape["label"]) for shape in content["shapes"] if _kind(shape) == "point"
+            )
             skeleton = skeleton or extra.get("skeleton")
-            boxes = (_text(shape["label"]) for shape in content["shapes"] if _kind(shape) == "rectangle")
+            boxes = (shared.text(shape["label"]) for shape in content["shapes"] if _kind(shape) == "rectangle")
             categories |= dict.fromkeys([extra["category"]] if "category" in extra else boxes)
     if not names:
         raise DataError(f"{path} has no LabelMe shapes of type 'point', so no keypoints")
@@ -104,7 +106,7 @@ def read(path: str | os.PathLike[str]) -> list[LabelSet]:
         with shared.reading(file):
             folder = PurePosixPath(file.parent.relative_to(root).as_posix())
             objects = tuple(_objects(content["shapes"], order))
-            name = str(folder / shared.plain_path(_text(content["imagePath"])))
+            name = str(folder / shared.plain_path(shared.text(content["imagePath"])))
             images.append(LabelledImage(name, content.get("imageWidth"), content.get("imageHeight"), objects))
     with shared.reading(path):
         category = next(iter(categories)) if len(categories) == 1 else "object"
@@ -113,12 +115,6 @@ def read(path: str | os.PathLike[str]) -> list[LabelSet]:
 
 def is_labelme(content: Any) -> bool:
     return isinstance(content, dict) and "shapes" in content and "imagePath" in content
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not a text")
-    return value
 
 
 def _kind(shape: Shape) -> str:

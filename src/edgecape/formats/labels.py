@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from edgecape.errors import AnnotationError
+from edgecape.errors import AnnotationError, brief
 from edgecape.skeleton import Pairs
-from edgecape.types import Box, Pose, Support, as_box, as_edges, as_pairs, as_points
+from edgecape.types import Pose, Support
+from edgecape.values import Box, as_box, as_edges, as_flags, as_names, as_numbers, as_pairs, as_points, check_finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,15 +44,12 @@ class LabelledObject:
     ):
         points = as_points(keypoints)
         shape = (len(points),)
-        shown = np.ones(shape, bool) if visible is None else np.asarray(visible).astype(bool)
-        hidden = np.zeros(shape, bool) if occluded is None else np.asarray(occluded).astype(bool)
-        certain = None if scores is None else np.asarray(scores, dtype=np.float32)
-        for what, given in (("visible", shown), ("occluded", hidden), ("scores", certain)):
-            if given is not None and given.shape != shape:
-                raise AnnotationError(f"{what} has {given.size} values for {len(points)} keypoints")
-        if not np.isfinite(points[shown]).all():
-            bad = int(np.flatnonzero(shown & ~np.isfinite(points).all(axis=1))[0])
-            raise AnnotationError(f"keypoint {bad} is at {tuple(points[bad].tolist())}; mark it as not visible instead")
+        shown = np.ones(shape, bool) if visible is None else as_flags(visible, len(points))
+        hidden = np.zeros(shape, bool) if occluded is None else as_flags(occluded, len(points), "occluded")
+        certain = None if scores is None else as_numbers(scores, np.float32)
+        if scores is not None and (certain is None or certain.shape != shape):
+            raise AnnotationError(f"scores {brief(scores)} are not a number for each of the {len(points)} keypoints")
+        check_finite(points, shown)
         if certain is not None and not np.isfinite(certain[shown]).all():
             raise AnnotationError(f"scores must be numbers where a keypoint is visible, got {certain.tolist()}")
         vars(self).update(
@@ -155,7 +153,7 @@ class LabelSet:
         notes: Sequence[str] = (),
         symmetry: Sequence[Sequence[int]] | None = None,
     ):
-        labels = tuple(str(name) for name in names)
+        labels = as_names(names, len(names))
         if not labels:
             raise AnnotationError("there is no keypoint; a label set needs at least one")
         if len(set(labels)) < len(labels):

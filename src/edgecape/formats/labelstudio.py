@@ -127,8 +127,8 @@ def read(path: str | os.PathLike[str]) -> list[LabelSet]:
             results.append(_result(task))
             for region in results[-1]:
                 value = region.get("value") or {}
-                names |= dict.fromkeys(map(str, value.get("keypointlabels") or ()))
-                categories |= dict.fromkeys(map(str, value.get("rectanglelabels") or ()))
+                names |= dict.fromkeys(map(shared.text, value.get("keypointlabels") or ()))
+                categories |= dict.fromkeys(map(shared.text, value.get("rectanglelabels") or ()))
     if not names:
         raise DataError(f"{path} has no region of type 'keypointlabels', so no keypoints")
     order = {name: index for index, name in enumerate(names)}
@@ -157,8 +157,11 @@ def _configured(path: Path) -> tuple[dict[str, None], dict[str, None]]:
     if not path.is_file():
         return {}, {}
     try:
-        view = ElementTree.parse(path).getroot()
-    except (OSError, ElementTree.ParseError) as error:
+        content = path.read_bytes()
+        if b"<!DOCTYPE" in content:  # declares what the rest is made of, without end if it likes
+            raise ValueError("it has a document type declaration")
+        view = ElementTree.fromstring(content)
+    except (OSError, ValueError, ElementTree.ParseError) as error:
         raise DataError(f"{path} is not a labelling configuration: {error}") from None
     points, boxes = view.iterfind(".//KeyPointLabels/Label"), view.iterfind(".//RectangleLabels/Label")
     return {label.get("value", ""): None for label in points}, {label.get("value", ""): None for label in boxes}
@@ -206,7 +209,7 @@ def _objects(regions: list[Region], order: dict[str, int]) -> list[LabelledObjec
 
 def _object(points: list[Region], box: Region | None, order: dict[str, int]) -> LabelledObject:
     marks = (
-        (str(region["value"]["keypointlabels"][0]), _pixels(region, "x", "y"), region.get("score"), False)
+        (shared.text(region["value"]["keypointlabels"][0]), _pixels(region, "x", "y"), region.get("score"), False)
         for region in points
     )
     facts = {} if box is None else {"score": box.get("score")}

@@ -13,9 +13,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from edgecape.errors import AnnotationError, DataError
+from edgecape.errors import AnnotationError, DataError, EdgeCapeError, brief
 from edgecape.formats.labels import LabelledImage, LabelledObject, LabelSet
-from edgecape.types import PIXEL_DIGITS, SCORE_DIGITS, Box, as_box
+from edgecape.types import PIXEL_DIGITS, SCORE_DIGITS
+from edgecape.values import Box, as_box
 
 
 def only(label_sets: Sequence[LabelSet], format: str) -> LabelSet:
@@ -27,9 +28,17 @@ def only(label_sets: Sequence[LabelSet], format: str) -> LabelSet:
     return label_sets[0]
 
 
+def text(value: Any, numbers: bool = False) -> str:
+    """A name as files have it, also a number where they have names like 1 without quotes; nothing else is turned into
+    a text, whatever that would take."""
+    if not isinstance(value, (str, int) if numbers else str):
+        raise TypeError(f"{brief(value)} is not a text")
+    return str(value)
+
+
 def box_or_none(values: Sequence[float]) -> Box | None:
-    """A box as files have it; without area it says nothing."""
-    return as_box(values) if values[2] > 0 and values[3] > 0 else None
+    """A box as files have it; one with a side of 0 says nothing."""
+    return None if 0 in values[2:4] else as_box(values)
 
 
 def pixels(values: ArrayLike) -> list[float]:
@@ -102,7 +111,11 @@ def reading(where: object) -> Iterator[None]:
         yield
     except AnnotationError as error:
         raise DataError(f"{where}: {error}") from error
+    except EdgeCapeError:
+        raise
     except KeyError as error:
         raise DataError(f"{where}: {error} is missing") from error
-    except (TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+    except OSError as error:
+        raise DataError(f"{where} cannot be read: {error.strerror or error}") from error
+    except Exception as error:  # files come from anywhere, and their content does whatever it likes
         raise DataError(f"{where} is damaged: {error}") from error

@@ -15,50 +15,67 @@ from typing import Any
 import numpy as np
 
 from edgecape.errors import DataError
-from edgecape.formats import shared
+from edgecape.formats import hdf5, shared
 from edgecape.formats.labels import LabelledImage, LabelledObject, LabelSet
 from edgecape.io.files import atomic_path
 
 
 def read(path: str | os.PathLike[str]) -> list[LabelSet]:
     """A label set for each skeleton. Predicted instances count only in frames where the user made none."""
-    sleap = _library()
-    if not Path(path).is_file():
-        raise DataError(f"file {path} does not exist")
-    try:
-        labels = sleap.load_slp(os.fspath(path), open_videos=False)
-    except Exception as error:  # HDF5 and the parser raise whatever they like on damaged files
-        raise DataError(f"{path} is not a SLEAP file: {error}") from error
+    _library()
+    content = hdf5.read_apart(labels_of, path, "a SLEAP file")
     with shared.reading(path):
         return [
             LabelSet(
-                skeleton.node_names,
-                skeleton.edge_inds,
-                skeleton.name or "animal",
-                [_image(frame, skeleton) for frame in labels.labeled_frames],
+                skeleton["names"],
+                skeleton["edges"],
+                skeleton["name"] or "animal",
+                [_image(frame, number) for frame in content["frames"]],
                 Path(path).parent,
             )
-            for skeleton in labels.skeletons
+            for number, skeleton in enumerate(content["skeletons"])
         ]
 
 
-def _image(frame: Any, skeleton: Any) -> LabelledImage:
+def _image(frame: dict[str, Any], skeleton: int) -> LabelledImage:
+    objects = (_object(**thing["facts"]) for thing in frame["objects"] if thing["skeleton"] == skeleton)
+    return LabelledImage(shared.plain_path(frame["file"]), frame["width"], frame["height"], tuple(objects))
+
+
+def _object(points: list[list[float]], **facts: Any) -> LabelledObject:
+    return LabelledObject(points, np.isfinite(points).all(axis=1), **facts)
+
+
+def labels_of(path: str) -> dict[str, Any]:
+    """In a process of its own: skeletons and frames as plain values."""
+    with hdf5.opened(path):
+        labels = _library().load_slp(path, open_videos=False)
+    skeletons = list(labels.skeletons)
+    return {
+        "skeletons": [{"names": s.node_names, "edges": s.edge_inds, "name": s.name} for s in skeletons],
+        "frames": [_frame(frame, skeletons) for frame in labels.labeled_frames],
+    }
+
+
+def _frame(frame: Any, skeletons: list[Any]) -> dict[str, Any]:
     video = frame.video.source_video or frame.video
-    files, number = video.filename, frame.frame_idx
-    file = files[number] if isinstance(files, list) else f"{files}#{number}"
+    files, number = video.filename, int(frame.frame_idx)
     shape = video.shape  # (frames, height, width, channels)
     height, width = (None, None) if shape is None else (int(shape[1]), int(shape[2]))
-    instances = frame.user_instances or frame.predicted_instances
-    objects = (_object(instance) for instance in instances if instance.skeleton is skeleton and not instance.is_empty)
-    return LabelledImage(shared.plain_path(file), width, height, tuple(objects))
+    instances = [i for i in frame.user_instances or frame.predicted_instances if not i.is_empty]
+    return {
+        "file": files[number] if isinstance(files, list) else f"{files}#{number}",
+        "width": width,
+        "height": height,
+        "objects": [{"skeleton": skeletons.index(i.skeleton), "facts": _facts(i)} for i in instances],
+    }
 
 
-def _object(instance: Any) -> LabelledObject:
-    points = instance.numpy()
-    visible = np.isfinite(points).all(axis=1)
-    if "score" not in instance.points.dtype.names:
-        return LabelledObject(points, visible)
-    return LabelledObject(points, visible, scores=instance.points["score"], score=instance.score)
+def _facts(instance: Any) -> dict[str, Any]:
+    facts = {"points": instance.numpy().tolist()}
+    if "score" in instance.points.dtype.names:
+        facts |= {"scores": instance.points["score"].tolist(), "score": float(instance.score)}
+    return facts
 
 
 def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet]) -> None:

@@ -91,7 +91,7 @@ def read(path: str | os.PathLike[str]) -> list[LabelSet]:
             raise ValueError(f"kpt_shape is {content['kpt_shape']}; expected [keypoints, 2 or 3]")
         names = content["names"]
         listed = names.items() if isinstance(names, dict) else enumerate(names)
-        classes = {int(index): str(name) for index, name in listed}
+        classes = {int(index): shared.text(name, numbers=True) for index, name in listed}
         base = config.parent / (content.get("path") or "")
         base = base if base.is_dir() else config.parent
         photos = _photos(content, base)

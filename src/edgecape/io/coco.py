@@ -215,7 +215,7 @@ def _stated_base(file: CocoFile) -> EdgeBase:
 def _base_notes(skeletons: Sequence[Skeleton], decisions: Sequence[Decision], is_mp100: bool) -> list[str]:
     drawn = [(s, d) for s, d in zip(skeletons, decisions, strict=True) if s.edges]
     notes = [
-        f"warning: {s.name}: edges taken as counted from {d.base}: {d.why}; say so with the edge base if that is wrong"
+        f"warning: {s.name}: edges taken as counted from {d.base}: {d.why}; if that is wrong, give --edge-base"
         for s, d in drawn
         if not d.proven
     ]

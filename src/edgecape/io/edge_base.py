@@ -66,7 +66,7 @@ def decide(
                 edge = _edge_with(skeleton, 0 if proof == 0 else skeleton.K)
                 raise DataError(
                     f"{where}: edges are said to be counted from {edge_base}, but category {skeleton.name!r} "
-                    f"({skeleton.K} keypoints) has edge {edge}, so it counts from {proof}; use the edge base 'auto'"
+                    f"({skeleton.K} keypoints) has edge {edge}, so it counts from {proof}; use --edge-base auto"
                 )
         return [Decision(edge_base, "given", True)] * len(skeletons)
     others = {proof for s, proof in zip(skeletons, proofs, strict=True) if proof is not None and s.name not in known}

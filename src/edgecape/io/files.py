@@ -64,8 +64,12 @@ def read_json(path: str | os.PathLike[str]) -> Any:
 def read_yaml(path: str | os.PathLike[str]) -> Any:
     import yaml
 
+    class Loader(yaml.SafeLoader):
+        def flatten_mapping(self, node: Any) -> None:
+            """Not done: a few merge keys (<<) in each other fill any memory."""
+
     try:
-        return yaml.safe_load(Path(path).read_text(encoding="utf-8-sig"))
+        return yaml.load(Path(path).read_text(encoding="utf-8-sig"), Loader)
     except FileNotFoundError:
         raise DataError(f"file {path} does not exist") from None
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,10 +16,15 @@ if TYPE_CHECKING:
 RGB = NDArray[np.uint8]
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif", ".ppm", ".pgm", ".jp2")
 ORIENTATION = 0x0112  # in EXIF
+SUBFILE, REDUCED = 254, 1  # in TIFF: a page is the first one in a smaller size
 
 
 def load_image(source: str | os.PathLike[str] | Image.Image | NDArray[Any], name: str | None = None) -> RGB:
-    """A path, PIL image or array → RGB uint8 (height, width, 3), upright as its EXIF orientation says."""
+    """A path, PIL image or array → RGB uint8 (height, width, 3), upright as its EXIF orientation says.
+
+    Values other than bytes: floats up to 1 are parts of white; what lies in 0…255 is taken as it is; everything else,
+    and all 16-bit pictures, is stretched from its lowest to its highest value.
+    """
     from PIL import Image
 
     if isinstance(source, np.ndarray):
@@ -29,16 +33,30 @@ def load_image(source: str | os.PathLike[str] | Image.Image | NDArray[Any], name
         return _from_pil(source, name or "PIL image")
     if not isinstance(source, (str, os.PathLike)):
         raise ImageError(f"an image is a path, a PIL image or an array, not {type(source).__name__}")
-    path = Path(source)
-    if not path.is_file():
-        raise ImageError(f"image {path} {'is a folder' if path.is_dir() else 'does not exist'}")
+    if not os.path.isfile(source):  # also of names that no system takes
+        raise ImageError(f"image {source!s:.200} {'is a folder' if os.path.isdir(source) else 'does not exist'}")
     try:
-        with Image.open(path) as picture:  # refuses decompression bombs (above 179 megapixels)
-            return _from_pil(picture, str(path))
+        with Image.open(source) as picture:  # refuses decompression bombs (above 179 megapixels)
+            check_opened(picture, str(source))
+            return _from_pil(picture, str(source))
     except ImageError:
         raise
     except Exception as error:  # Pillow's decoders raise whatever they like on damaged files
-        raise ImageError(f"image {path} cannot be read: {error}") from error
+        raise ImageError(f"image {source} cannot be read: {error}") from error
+
+
+def check_opened(picture: Image.Image, name: str) -> None:
+    """That a file holds one picture and no program. Which of several pictures is meant, its owner must say."""
+    if picture.format == "EPS":  # Pillow would run Ghostscript
+        raise ImageError(f"image {name} is PostScript, a program that is not run; save it as PNG or JPEG")
+    number = getattr(picture, "n_frames", 1)
+    if number == 1 or picture.format in ("MPO", "PSD"):  # a photo with its preview or depth; layers of one picture
+        return
+    picture.seek(1)
+    smaller = picture.format == "TIFF" and picture.tag_v2.get(SUBFILE, 0) & REDUCED  # type: ignore[attr-defined]
+    picture.seek(0)
+    if not smaller:
+        raise ImageError(f"image {name} holds {number} pictures; save the one you mean, or all of them as a video")
 
 
 def image_size(path: str | os.PathLike[str]) -> tuple[int, int]:
@@ -84,15 +102,13 @@ def _from_array(array: NDArray[Any], name: str) -> RGB:
             return np.rint(array[:, :, :3] * alpha + 255 * (1 - alpha)).astype(np.uint8)
         return np.ascontiguousarray(array)
     array = array[:, :, :3]
-    if array.dtype == np.uint16 or (array.dtype.kind in "iu" and array.max(initial=0) > 255):
-        # microscopes and depth cameras rarely fill 16 bits: stretch what is there
+    if array.dtype.kind in "iuf":
         low, high = float(array.min()), float(array.max())
-        return np.rint((array - low) * (255.0 / max(high - low, 1.0))).astype(np.uint8)
-    if array.dtype.kind in "iu":
-        return array.clip(0, 255).astype(np.uint8)
-    if array.dtype.kind == "f":
-        if not np.isfinite(array).all():
+        if not np.isfinite((low, high, high - low)).all():
             raise ImageError(f"image {name} holds values that are not numbers")
-        top = 255.0 if array.max(initial=0.0) <= 1.0 else 1.0
-        return np.rint(array * top).clip(0, 255).astype(np.uint8)
+        if array.dtype == np.uint16 or low < 0 or high > 255:
+            # microscopes and depth cameras rarely fill their range: stretch what is there
+            spread = (array.astype(np.float64) - low) * (255.0 / ((high - low) or 1.0))
+            return np.rint(spread).astype(np.uint8)
+        return np.rint(array * (255.0 if array.dtype.kind == "f" and high <= 1 else 1.0)).astype(np.uint8)
     raise ImageError(f"image {name} has values of type {array.dtype}; expected uint8")

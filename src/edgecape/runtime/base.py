@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgecape import geometry
-from edgecape.errors import SettingsError
+from edgecape.errors import SettingsError, brief
 from edgecape.matching import views
 from edgecape.types import Prompt
 
@@ -61,9 +61,9 @@ class Located(NamedTuple):
 
 
 def check_effort(effort: Any) -> Effort:
-    if effort not in get_args(Effort):
-        raise SettingsError(f"effort is {effort!r}; it can be 'fast', 'auto' or 'best'")
-    return effort
+    if not isinstance(effort, str) or effort not in get_args(Effort):
+        raise SettingsError(f"effort is {brief(effort)}; it can be 'fast', 'auto' or 'best'")
+    return effort  # type: ignore[return-value]
 
 
 def flip_index_of(prompt: Prompt) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from edgecape import formats
 from edgecape.errors import AnnotationError, DataError, EdgeCapeError
 from edgecape.formats import LabelledImage, LabelledObject, LabelSet
 from edgecape.formats.labels import default_names, unique_names
-from edgecape.formats.supports import is_small_json, read_supports
+from edgecape.formats.supports import is_small_json, read_small_json
 from edgecape.io.files import read_json
 from edgecape.studio.limits import RefusedError
 from edgecape.studio.models import Failure, Imported, Marks, Photo, Point, Shot, sentence
@@ -59,6 +59,7 @@ def import_labels(
         photos=[photo for photo in known.values() if photo.id in used],
         failed=failed,
         missing=list(dict.fromkeys(map(_base, elsewhere)))[:TOLD],
+        notes=list(labels.notes),
     )
 
 
@@ -71,7 +72,7 @@ def _read(store: ProjectStore, label: str, data: bytes) -> list[LabelSet]:
         path.write_bytes(data)
         try:
             if suffix == ".json" and is_small_json(read_json(path)):
-                return [_from_supports(read_supports(path))]
+                return [_from_supports(read_small_json(path))]
             return formats.read(path)
         except EdgeCapeError as error:  # about the file as the client knows it
             raise DataError(str(error).replace(str(path), f"'{label}'")) from error

@@ -194,6 +194,7 @@ class Imported(Model):
     photos: list[Photo]
     failed: list[Failure] = Field(description="photos that could not be used")
     missing: list[str] = Field(description="names of labelled photos that were neither sent nor are in the project")
+    notes: list[str] = Field(description="what was assumed about the file")
 
 
 class About(Model):

@@ -8,7 +8,7 @@ from pathlib import Path
 from PIL import Image
 
 from edgecape.errors import ImageError
-from edgecape.io.images import ORIENTATION, RGB, load_image
+from edgecape.io.images import ORIENTATION, RGB, check_opened, load_image
 from edgecape.studio.limits import Limits, RefusedError
 from edgecape.studio.models import StoredPhoto, id_of
 
@@ -32,6 +32,7 @@ def examine(data: bytes, label: str, limits: Limits) -> StoredPhoto:
                 size = f"{picture.width} × {picture.height} pixels; a photo may have {limits.pixels:,} in all"
                 raise RefusedError(413, f"'{label}' has {size}, make it smaller")
             suffix = SUFFIXES.get(picture.format or "", ".jpg")  # MPO is what some phones put into .jpg
+            check_opened(picture, f"'{label}'")
             height, width = load_image(picture, f"'{label}'").shape[:2]
     except RefusedError:
         raise

@@ -103,6 +103,7 @@ export function createFiles(store, { reload, saver, finder }) {
       );
       start(found);
       for (const { name, error } of found.failed ?? []) notify(`${name}: ${error}`, { kind: "problem" });
+      for (const note of found.notes ?? []) notify(note);
       const missing = found.missing ?? [];
       if (missing.length) {
         const some = missing.slice(0, 3).join(", ") + (missing.length > 3 ? " …" : "");
