@@ -27,21 +27,21 @@ def write(folder: Path, content: object) -> Path:
 
 
 def test_the_small_json(tmp_path):
-    (support,) = read_supports(write(tmp_path, ENTRY))
+    (support,) = read_supports(write(tmp_path, ENTRY)).supports
     assert support.image == tmp_path / "a.jpg" and support.names == ("x", "y")
     assert support.skeleton == ((0, 1),) and support.box == (0, 0, 9, 9)
-    assert len(read_supports(write(tmp_path, [ENTRY, ENTRY]))) == 2
-    (elsewhere,) = read_supports(write(tmp_path, ENTRY), images="/photos")
+    assert len(read_supports(write(tmp_path, [ENTRY, ENTRY])).supports) == 2
+    (elsewhere,) = read_supports(write(tmp_path, ENTRY), images="/photos").supports
     assert elsewhere.image == Path("/photos/a.jpg")
 
 
 def test_the_small_json_may_tell_left_from_right(tmp_path):
-    assert read_supports(write(tmp_path, ENTRY))[0].symmetry is None
-    assert read_supports(write(tmp_path, {**ENTRY, "symmetry": [[0, 1]]}))[0].symmetry == ((0, 1),)
+    assert read_supports(write(tmp_path, ENTRY)).supports[0].symmetry is None
+    assert read_supports(write(tmp_path, {**ENTRY, "symmetry": [[0, 1]]})).supports[0].symmetry == ((0, 1),)
 
 
 def test_a_label_file(tmp_path):
-    supports = read_supports(write_lamps(tmp_path, 3))
+    supports = read_supports(write_lamps(tmp_path, 3)).supports
     assert len(supports) == 3 and supports[0].keypoints.shape == (7, 2)
     assert all(Path(support.image).exists() for support in supports)
     assert np.isfinite(supports[0].keypoints).all()

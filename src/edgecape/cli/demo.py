@@ -37,7 +37,7 @@ def demo(
     if support is None:
         examples = all_examples()
     else:
-        shown = read_supports(support)[0]
+        shown = read_supports(support).supports[0]
         examples = [Example(support.stem, "your photos", shown, tuple(load_image(path) for path in query))]
 
     print("loading the model …", flush=True)

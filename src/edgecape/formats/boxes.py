@@ -6,9 +6,12 @@ import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 from edgecape.errors import AnnotationError
 from edgecape.types import Box
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,10 +21,7 @@ class Boxes:
 
     def find(self, photo: str | os.PathLike[str]) -> list[Box]:
         """By name; where folders hold photos of one name, by as much of the path as the file has."""
-        name = PurePosixPath(Path(photo).as_posix())
-        listed = self.of_name.get(name.name, {})
-        if len(listed) > 1:
-            listed = {file: boxes for file, boxes in listed.items() if _ends_alike(PurePosixPath(file), name)}
+        listed = of_photo(photo, self.of_name)
         if len(listed) != 1:
             what = "several photos of that name" if listed else "no such photo"
             raise AnnotationError(f"image {photo} has no boxes: {self.path} lists {what}")
@@ -56,6 +56,15 @@ def read_boxes(path: str | os.PathLike[str]) -> Boxes:
     for name, places in found.items():
         of_name.setdefault(PurePosixPath(name).name, {})[name] = places
     return Boxes(Path(path), of_name)
+
+
+def of_photo(photo: str | os.PathLike[str], of_name: dict[str, dict[str, T]]) -> dict[str, T]:
+    """What a file has of a photo; where it lists several of that name, of those whose path ends alike."""
+    name = PurePosixPath(Path(photo).as_posix())
+    listed = of_name.get(name.name, {})
+    if len(listed) < 2:
+        return listed
+    return {file: value for file, value in listed.items() if _ends_alike(PurePosixPath(file), name)}
 
 
 def _ends_alike(one: PurePosixPath, other: PurePosixPath) -> bool:

@@ -12,37 +12,50 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from edgecape.errors import AnnotationError
+from edgecape.io.edge_base import EdgeBase
 from edgecape.io.files import read_json
 from edgecape.types import Support
 
 FIELDS = ("image", "keypoints", "skeleton", "visible", "box", "names", "symmetry")
 
 
-def read_supports(path: str | os.PathLike[str], images: str | os.PathLike[str] | None = None) -> list[Support]:
+class Supports(NamedTuple):
+    supports: list[Support]
+    notes: list[str]  # what the reader decided, for people to check
+
+
+def read_supports(
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    images: str | os.PathLike[str] | None = None,
+    category: str | None = None,
+    edge_base: EdgeBase | None = None,
+) -> Supports:
     """All supports of a file with one keypoint definition; `images` is where its photos are, if not beside it."""
     path = Path(path)
     root = Path(images) if images is not None else path.parent
-    content = read_json(path) if path.suffix == ".json" else []
+    content = read_json(path) if path.suffix == ".json" and format is None else []
     if is_small_json(content):
         unknown = {name for entry in _entries(content) for name in entry} - set(FIELDS)
         if unknown:
             raise AnnotationError(f"{path} has an unknown field '{min(unknown)}'; known are {', '.join(FIELDS)}")
-        return [Support(**{**entry, "image": root / str(entry["image"])}) for entry in _entries(content)]
+        return Supports([Support(**{**entry, "image": root / str(entry["image"])}) for entry in _entries(content)], [])
     from edgecape import formats
 
-    label_sets = formats.read(path)
+    label_sets = formats.read(path, format or "auto", **({} if edge_base is None else {"edge_base": edge_base}))
+    found = [labels.category for labels in label_sets]
+    label_sets = [labels for labels in label_sets if category in (None, labels.category)]
     if len(label_sets) != 1:
-        found = ", ".join(labels.category for labels in label_sets)
         raise AnnotationError(
-            f"{path} has {len(label_sets)} keypoint definitions ({found}); give a file with one of them"
+            f"{path} has {len(found)} keypoint definitions ({', '.join(found)}); say which with --support-category"
         )
     supports = formats.to_supports(label_sets[0], images)
     if not supports:
         raise AnnotationError(f"{path} has no object with a visible keypoint")
-    return supports
+    return Supports(supports, list(label_sets[0].notes))
 
 
 def is_small_json(content: Any) -> bool:

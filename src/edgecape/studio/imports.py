@@ -71,7 +71,7 @@ def _read(store: ProjectStore, label: str, data: bytes) -> list[LabelSet]:
         path.write_bytes(data)
         try:
             if suffix == ".json" and is_small_json(read_json(path)):
-                return [_from_supports(read_supports(path))]
+                return [_from_supports(read_supports(path).supports)]
             return formats.read(path)
         except EdgeCapeError as error:  # about the file as the client knows it
             raise DataError(str(error).replace(str(path), f"'{label}'")) from error
