@@ -158,3 +158,20 @@ def estimator(seed: int = 0, matching: MatchingSettings | None = None, **changes
         for parameter in network.parameters():
             parameter.add_(0.02 * torch.randn(parameter.shape))
     return EdgeCape(TorchRuntime(network, backbone, "toy", device="cpu"))  # type: ignore[arg-type]
+
+
+def saved_model(folder: Path) -> Path:
+    """A model folder that any process can load, with a thin DINOv2 for a backbone."""
+    from dataclasses import replace
+
+    from transformers import Dinov2Model
+
+    from edgecape.weights.backbones import load_backbone
+
+    torch.manual_seed(0)
+    Dinov2Model(tiny_dinov2(layers=1)).save_pretrained(folder / "backbone")
+    settings = replace(BACKBONE, name=str(folder / "backbone"))
+    network = build_network(replace(NETWORK, channels=TINY_WIDTH, width=64, backbone=settings), None)
+    backbone, found = load_backbone(settings)
+    EdgeCape(TorchRuntime(network, backbone, found, device="cpu")).save_pretrained(folder / "model")
+    return folder / "model"

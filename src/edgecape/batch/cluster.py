@@ -74,8 +74,8 @@ def work(job: Job, shards: list[Shard], workers: int | None) -> Iterator[tuple[i
         raise SettingsError("--engine ray needs a package that is missing: pip install 'edgecape[cluster]'") from None
     if not ray.is_initialized():
         ray.init(log_to_driver=False, logging_level=logging.ERROR)
-    context = DataContext.get_current()
-    context.enable_progress_bars = False
+    DataContext.get_current().enable_progress_bars = False  # there is one for all engines
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
     has = ray.cluster_resources()
     cards = int(has.get("GPU", 0))
     number = min(workers or cards or int(has.get("CPU", 1)), len(shards))
@@ -87,8 +87,6 @@ def work(job: Job, shards: list[Shard], workers: int | None) -> Iterator[tuple[i
         compute=ActorPoolStrategy(size=number),
         num_cpus=0 if cards else 1,
         num_gpus=1 if cards else 0,
-        max_restarts=-1,
-        max_task_retries=-1,
     )
     try:
         for row in counted.iter_rows():

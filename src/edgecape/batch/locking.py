@@ -15,7 +15,7 @@ from edgecape.errors import DataError
 from edgecape.io.locks import Lock, holder_of
 from edgecape.io.storage import LocalFolder
 
-LOCK = ".lock"
+LOCK = "run.lock"
 ARRAY = "part of a job array"
 PATIENCE = 0.5  # seconds that a lock is asked for: somebody may only have looked at it
 PLANNING = 600.0  # seconds that another process of the array may take to begin the run
@@ -46,7 +46,7 @@ def held(output: Folder, shard: tuple[int, int] | None) -> Iterator[Hold]:
                 raise _in_use(output, lock)
             yield Hold(True, lock)
             return
-        if not _take(mine := _lock(stack, output.root / f"{LOCK}-{shard[0]}-of-{shard[1]}", ARRAY)):
+        if not _take(mine := _lock(stack, output.root / f"shard-{shard[0]}-of-{shard[1]}.lock", ARRAY)):
             raise _in_use(output, mine)
         lock = _lock(stack, output.root / LOCK, ARRAY)
         until = time.monotonic() + PLANNING
@@ -61,7 +61,7 @@ def holders(output: Folder) -> list[str]:
     """Who works in an output now."""
     if not isinstance(output, LocalFolder):
         return []
-    found = (holder_of(path) for path in sorted(output.root.glob(f"{LOCK}*")))
+    found = (holder_of(path) for path in sorted(output.root.glob("*.lock")))
     return [holder for holder in found if holder is not None]
 
 

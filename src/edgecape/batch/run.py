@@ -42,7 +42,7 @@ Tally = tuple[int, int]  # photos done, photos that failed
 def check_output(output: Folder) -> None:
     """That results can be written there: found out before the work, and without making the folder."""
     if not isinstance(output, LocalFolder):
-        Run.open(output)
+        next(output.files("parts"), None)
         return
     place = output.root.absolute()
     there = next(path for path in (place, *place.parents) if path.exists())

@@ -7,6 +7,7 @@ upload that was not completed leaves nothing.
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 from edgecape.errors import DataError
 
 FLAT = ("s3", "gcs", "abfs")  # stores without folders: a name may hold any number of /
+CHUNK = 1 << 23
 
 
 class FileFacts(NamedTuple):
@@ -99,7 +101,10 @@ class RemoteFolder:
 
         filesystem, base = self._base
         with _naming(f"{self}/{below}".rstrip("/"), "listed"):
-            found = filesystem.get_file_info(FileSelector(self._path(below), recursive=True, allow_not_found=True))
+            try:
+                found = filesystem.get_file_info(FileSelector(self._path(below), recursive=True))
+            except FileNotFoundError:  # not a bucket that is missing: that is an error of another kind
+                found = []
         for facts in found:
             if facts.type == FileType.File:
                 yield FileFacts(facts.path[len(base) :].lstrip("/"), facts.size, facts.mtime_ns or 0)
@@ -115,7 +120,7 @@ class RemoteFolder:
     def read(self, name: str) -> bytes | None:
         with _naming(f"{self}/{name}", "read"):
             try:
-                with self._base[0].open_input_stream(self._path(name)) as stream:
+                with self._base[0].open_input_stream(self._path(name), compression=None) as stream:
                     return bytes(stream.readall())
             except FileNotFoundError:
                 return None
@@ -136,17 +141,26 @@ class RemoteFolder:
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
         """Written on this machine first; when that went well, it is put there whole, a folder file by file."""
-        from pyarrow.fs import LocalFileSystem, copy_files
-
         with tempfile.TemporaryDirectory(prefix="edgecape-") as folder:
             yield Path(folder) / name
-            filesystem = self._base[0]
             for facts in LocalFolder(Path(folder)).files():
-                target = self._path(facts.name)
-                with _naming(f"{self}/{facts.name}", "written"):
-                    if filesystem.type_name not in FLAT:
-                        filesystem.create_dir(target.rpartition("/")[0], recursive=True)
-                    copy_files(str(Path(folder) / facts.name), target, LocalFileSystem(), filesystem)
+                self._upload(Path(folder) / facts.name, facts.name)
+
+    def _upload(self, source: Path, name: str) -> None:
+        filesystem, target = self._base[0], self._path(name)
+        with _naming(f"{self}/{name}", "written"), open(source, "rb") as file:
+            if filesystem.type_name not in FLAT:
+                filesystem.create_dir(target.rpartition("/")[0], recursive=True)
+            stream = filesystem.open_output_stream(target, compression=None)
+            try:
+                shutil.copyfileobj(file, stream, CHUNK)
+                stream.close()
+            except BaseException:  # a stream that is given up completes what it has
+                with suppress(OSError):
+                    stream.close()
+                with suppress(OSError):
+                    filesystem.delete_file(target)
+                raise
 
     def remove(self, name: str) -> None:
         with _naming(f"{self}/{name}", "removed"):
