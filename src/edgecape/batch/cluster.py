@@ -67,6 +67,7 @@ def unpack(text: str) -> Shard:
 
 def work(job: Job, shards: list[Shard], workers: int | None) -> Iterator[tuple[int, int]]:
     """Photos done and failed, shard by shard, as they come."""
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # it warns of what Ray Data does with its own actors
     try:
         import ray
         from ray.data import ActorPoolStrategy, DataContext
