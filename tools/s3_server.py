@@ -55,6 +55,7 @@ def serving(folder: Path, buckets: tuple[str, ...]) -> Iterator[dict[str, str]]:
     command = [weed, f"-logdir={folder}", "server", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", *ports]
     command += ["-filer", "-s3", f"-s3.config={folder / 's3.json'}", "-s3.autoCreateBucket=false"]
     command += ["-volume.max=100", "-master.volumeSizeLimitMB=64", "-master.telemetry=false"]
+    command += ["-s3.port.iceberg=0", "-s3.port.lance=0"]
     with open(folder / "said", "wb") as said:
         process = subprocess.Popen(command, stdout=said, stderr=said)
     environment = {

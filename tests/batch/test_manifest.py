@@ -68,7 +68,9 @@ def test_an_output_without_run(tmp_path):
     assert Run.open(LocalFolder(tmp_path)) is None
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"edgecape run": 99}', b"\xff", b"[" * 100_000, b'{"edgecape run": 1}'])
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b'{"edgecape run": 99}', b"\xff", b"[" * 100_000, b'{"edgecape run": 1}']
+)
 def test_files_that_are_no_run(tmp_path, content):
     (tmp_path / "run.json").write_bytes(content)
     with pytest.raises(DataError, match="run.json is no run of this version"):

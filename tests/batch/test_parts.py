@@ -52,7 +52,12 @@ def test_outcomes_come_back(run):
     assert part.drawn and [x.file for x in part] == [x.file for x in given]
     assert [x.failed for x in part.failures()] == ["image bad.jpg cannot be read"]
     for there, each in zip(part, given, strict=True):
-        assert (there.frame, there.bytes, there.mtime, there.digest) == (each.frame, each.bytes, each.mtime, each.digest)
+        assert (there.frame, there.bytes, there.mtime, there.digest) == (
+            each.frame,
+            each.bytes,
+            each.mtime,
+            each.digest,
+        )
         assert there.size == each.size and len(there.poses) == len(each.poses)
         for pose, original in zip(there.poses, each.poses, strict=True):
             np.testing.assert_allclose(pose.keypoints, original.keypoints, atol=1e-3)
@@ -120,7 +125,7 @@ def test_a_damaged_part_is_as_good_as_none_and_named(run):
 
 
 def test_a_part_of_another_run_is_refused(run):
-    shard, path = written(run, [outcome("a.jpg")])
+    _, path = written(run, [outcome("a.jpg")])
     before = path.read_bytes()
     for other in (replace(run, wanted=replace(WANTED, model="n")), run.with_photos([Listed("z.jpg", 1, 1)])):
         number = len(other.lists) - 1
@@ -135,7 +140,12 @@ def test_lines_that_nobody_wrote(run):
     """With a good checksum, as only a program could make it."""
     shard, path = written(run, [outcome("a.jpg")])
     heading = path.read_bytes().splitlines(keepends=True)[0]
-    for line in (b"[]\n", b'{"file": "a.jpg"}\n', b"{\n", b'{"file": 1, "frame": 2, "bytes": 3, "mtime": 4, "poses": 5}\n'):
+    for line in (
+        b"[]\n",
+        b'{"file": "a.jpg"}\n',
+        b"{\n",
+        b'{"file": 1, "frame": 2, "bytes": 3, "mtime": 4, "poses": 5}\n',
+    ):
         end = {"entries": 1, "sha256": hashlib.sha256(heading + line).hexdigest()}
         path.write_bytes(heading + line + json.dumps(end).encode() + b"\n")
         with pytest.raises(DataError, match="holds what no version of edgecape writes"):

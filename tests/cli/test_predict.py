@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from edgecape import formats
-from edgecape.cli.main import main
 from edgecape.batch.outputs import least_certain
+from edgecape.cli.main import main
 from edgecape.cli.predict import predict
 from edgecape.examples.lamps import draw_lamp
 from edgecape.formats.labels import Entry
@@ -455,7 +455,10 @@ def test_a_damaged_video_is_named_and_the_rest_is_done(model, folder, support, c
         (["PHOTO", "--support", "LAMPS", "--edges", "0-1"], "has its own marks"),
         (["PHOTO", "--support", "LAMPS", "--category", "two\nlines"], "not one line of text"),
         (["PHOTO", "--support", "LAMPS", "--image-ids", "LAMPS"], "is for --format coco-results"),
-        (["PHOTO", "--support", "LAMPS", "--image-ids", "LAMPS", "--format", "coco-results"], "has no category 'object'"),
+        (
+            ["PHOTO", "--support", "LAMPS", "--image-ids", "LAMPS", "--format", "coco-results"],
+            "has no category 'object'",
+        ),
         (["PHOTO", "--support", "LAMPS", "--shard", "0/2"], "--shard is '0/2'"),
         (["PHOTO", "--support", "LAMPS", "--shard", "1/2", "--overwrite"], "do not go together"),
         (["PHOTO", "--support", "LAMPS", "--shard", "1/2", "--engine", "ray"], "do not go together"),

@@ -89,6 +89,8 @@ class RemoteFolder:
     def _base(self) -> tuple[Any, str]:
         scheme, _, rest = self.uri.partition("://")
         authority, _, path = rest.partition("/")
+        if not authority and scheme != "hdfs":
+            raise DataError(f"{self.uri} is no place that can be reached: it names no bucket")
         filesystem, root = _filesystem(f"{scheme}://{authority}")
         return filesystem, "/".join(part for part in (root.rstrip("/"), path) if part)
 
@@ -194,7 +196,7 @@ def _naming(place: str, done: str) -> Iterator[None]:
     except OSError as error:
         text = _first_line(error)
         remedy = ""
-        if "ACCESS_DENIED" in text or "credentials" in text.lower():
+        if any(word in text for word in ("ACCESS_DENIED", "ACCESS_KEY", "SIGNATURE", "TOKEN", "redentials")):
             remedy = "; check the credentials (for S3: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY or a profile)"
         elif "NO_SUCH_BUCKET" in text:
             remedy = "; check its name, or make the bucket first"
