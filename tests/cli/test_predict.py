@@ -290,11 +290,12 @@ def test_a_format_that_fails_loses_nothing(model, folder, support, tmp_path, cap
     assert "5 done before" in capsys.readouterr().out
 
 
-def test_drawings_that_are_wanted_later(model, seen, folder, support, tmp_path):
+def test_drawings_that_are_wanted_later(model, seen, folder, support, tmp_path, capsys):
     common = ["predict", str(folder), "--support", str(support), "-o", str(tmp_path / "out")]
     assert main(common) == 0
     seen.clear()
     assert main([*common, "--draw"]) == 0
+    assert "0 done" in (said := capsys.readouterr().out.splitlines()[-4]) and "5 done before" in said
     assert not seen and len(list((tmp_path / "out" / "drawn").rglob("*.jpg"))) == 5
 
 

@@ -52,6 +52,12 @@ class Shard:
     first: int = 0
     stop: int | None = None  # None: to the end of the video
 
+    @property
+    def size(self) -> int:
+        """Photos, or frames as far as the video tells."""
+        frames = self.members[0].frames
+        return len(self.members) if frames is None else max(self.stop or frames, self.first + 1) - self.first
+
 
 @dataclass(frozen=True)
 class PhotoList:
@@ -182,10 +188,13 @@ class Run:
         """Of one list."""
         return cut(self.members[number], self.lists[number].shard_size, self.lists[number].first_part)
 
+    def list_of(self, shard: Shard) -> int:
+        """The number of the list that a shard was cut from."""
+        return sum(photos.first_part <= shard.number for photos in self.lists) - 1
+
     def heading(self, shard: Shard) -> dict[str, Any]:
         """The first line of its part: a part of anything else is not of this run."""
-        photos = next(photos for photos in reversed(self.lists) if shard.number >= photos.first_part)
-        return {"run": self.wanted.digest, "list": photos.digest, "part": shard.number}
+        return {"run": self.wanted.digest, "list": self.lists[self.list_of(shard)].digest, "part": shard.number}
 
     def save_boxes(self, boxes: Boxes) -> None:
         with self.output.writing(BOXES) as path, atomic_write(path, "wb") as file:

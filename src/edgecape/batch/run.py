@@ -117,16 +117,18 @@ def run_all(
         if hold.alone and isinstance(output, LocalFolder):
             _clear(output)
         run = _begun(task, settings, report.notes) if hold.alone else _joined(task)
-        hold.share() if settings.shard else None
+        if settings.shard is not None:
+            hold.share()
         state = survey(run)
         report.notes += [f"{what}; it is done again" for what in state.damaged]
         report.before = state.done
-        shards = _mine(state.missing, settings.shard)
-        undrawn = _mine(state.undrawn, settings.shard) if wanted.draw else []
-        start = time.perf_counter()
-        for done, _ in watch(state.left, _work(run, [*shards, *undrawn], task, estimator, settings, wanted.draw)):
-            report.done += done
-        report.seconds = time.perf_counter() - start
+        for shards in (state.missing, state.undrawn if wanted.draw else []):
+            mine = _mine(shards, settings.shard)
+            start = time.perf_counter()
+            tallies = watch(sum(shard.size for shard in mine), _work(run, mine, task, estimator, settings, wanted.draw))
+            done = sum(done for done, _ in tallies)
+            if shards is state.missing:  # the others were done before, and are drawn now
+                report.done, report.seconds = done, time.perf_counter() - start
         state = survey(run)
         report.left = state.left
         asked = {listed.file for listed in task.photos}

@@ -31,21 +31,15 @@ def survey(run: Run) -> Survey:
             part = whole_part(run, shard, found.damaged)
             if part is None:
                 found.missing.append(shard)
-                found.left += _size(shard, sum(run.is_newest(listed.file, number) for listed in shard.members))
+                newest = sum(run.is_newest(listed.file, number) for listed in shard.members)
+                found.left += shard.size if newest == len(shard.members) else newest
                 continue
-            failed = {outcome.file: outcome.failed or "" for outcome in part.failures()}
-            found.failed |= {file: why for file, why in failed.items() if run.is_newest(file, number)}
-            found.done += len(list(_newest(part, number))) if run.newest else len(part.lines) - len(failed)
+            failed = list(part.failures())
+            found.failed |= {x.file: x.failed or "" for x in failed if run.is_newest(x.file, number)}
+            found.done += sum(1 for _ in _newest(part, number)) if run.newest else len(part.lines) - len(failed)
             if not part.drawn:
                 found.undrawn.append(shard)
     return found
-
-
-def _size(shard: Shard, members: int) -> int:
-    (first, *_) = shard.members
-    if first.frames is None or not members:
-        return members
-    return max(shard.stop or first.frames, shard.first + 1) - shard.first
 
 
 def _newest(part: Part, number: int) -> Iterator[Outcome]:

@@ -56,7 +56,8 @@ class Worker:
         if part is None:
             yield from write_part(self.run, shard, self._predicted(shard), self.draw)
         elif self.draw and not part.drawn:
-            yield from write_part(self.run, shard, map(self._drawn_later, part), self.draw)
+            number = self.run.list_of(shard)
+            yield from write_part(self.run, shard, (self._drawn_later(x, number) for x in part), self.draw)
         else:
             yield from part
 
@@ -132,8 +133,8 @@ class Worker:
         with self.run.output.writing(drawn_name(outcome.file)) as path:
             save_picture(path, picture)
 
-    def _drawn_later(self, outcome: Outcome) -> Outcome:
-        if outcome.failed is None and outcome.frame is None:
+    def _drawn_later(self, outcome: Outcome, number: int) -> Outcome:
+        if outcome.failed is None and outcome.frame is None and self.run.is_newest(outcome.file, number):
             try:
                 with fetched(outcome.file) as path:
                     self._draw(outcome, path)
