@@ -3,6 +3,8 @@ from __future__ import annotations
 import csv
 import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -313,6 +315,79 @@ def test_a_photo_that_nobody_foresaw_fails_alone(model, folder, support, tmp_pat
     captured = capsys.readouterr()
     assert "4 done" in captured.out
     assert "1002.png cannot be done: ZeroDivisionError: by chance" in captured.err
+
+
+# --- what is printed -----------------------------------------------------------------------------------------------
+
+
+def test_quiet_and_json(model, folder, support, tmp_path, capsys):
+    (tmp_path / "bad.png").write_bytes(b"no picture")
+    photos = [str(folder), str(tmp_path / "bad.png")]
+    common = ["predict", *photos, "--support", str(support), "-o", str(tmp_path / "out")]
+    assert main([*common, "--quiet"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.startswith("failed: image") and captured.err.count("\n") == 1
+    assert main([*common, "--json"]) == 1
+    said = json.loads(capsys.readouterr().out)
+    assert said["done"] == 0 and said["before"] == 5 and said["left"] == 0
+    assert list(said["failed"]) == [(tmp_path / "bad.png").as_posix()]
+    assert said["results"] == f"{tmp_path / 'out'}/predictions.csv" and len(said["scores"]["lowest"]) == 3
+
+
+def test_the_category_is_in_the_results(model, folder, support, tmp_path):
+    out = ["-o", str(tmp_path / "out"), "--format", "coco", "--category", "desk lamp"]
+    assert main(["predict", str(folder), "--support", str(support), *out]) == 0
+    assert formats.read(tmp_path / "out" / "predictions.json")[0].category == "desk lamp"
+
+
+def test_photos_without_boxes_are_told_before_the_work(model, folder, support, tmp_path, capsys):
+    (tmp_path / "x.png").write_bytes((folder / "1001.png").read_bytes())
+    boxes = ["--boxes", str(folder / "lamps.json"), "-o", str(tmp_path / "out")]
+    assert main(["predict", str(folder), str(tmp_path / "x.png"), "--support", str(support), *boxes]) == 1
+    said = capsys.readouterr().out
+    assert "has no boxes for 1 of 6 photos" in said.split("loading the model")[0]
+
+
+def test_a_folder_that_cannot_be_read_is_a_failure(model, folder, support, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(os, "scandir", refusing(os.scandir, "closed"))
+    (tmp_path / "photos" / "closed").mkdir(parents=True)
+    (tmp_path / "photos" / "a.png").write_bytes((folder / "1001.png").read_bytes())
+    assert main(["predict", str(tmp_path / "photos"), "--support", str(support), "-o", str(tmp_path / "out")]) == 1
+    captured = capsys.readouterr()
+    assert "1 done" in captured.out and "closed cannot be read: Permission denied" in captured.err
+
+
+def refusing(scandir, name: str):
+    def scan(path):
+        if str(path).endswith(name):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    return scan
+
+
+def test_a_reader_who_goes_away_does_not_end_a_run(folder, support, tmp_path):
+    """As `edgecape predict … | head` does."""
+    program = (
+        "import sys, toy\n"
+        "from edgecape.predictor import EdgeCape\n"
+        "from edgecape.cli.main import main\n"
+        "made = toy.estimator()\n"
+        "EdgeCape.from_pretrained = lambda source=None: made\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    arguments = ["predict", str(folder), "--support", str(support), "-o", str(tmp_path / "out")]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join((str(Path(__file__).parents[1]), *filter(None, sys.path))),
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    )
+    process.stdout.close()
+    said = process.stderr.read().decode()
+    assert process.wait() == 0 and "BrokenPipe" not in said
+    assert (tmp_path / "out" / "predictions.csv").exists()
 
 
 # --- photos as they come ---------------------------------------------------------------------------------------------

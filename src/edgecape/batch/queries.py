@@ -28,13 +28,14 @@ def find_queries(queries: Sequence[str], notes: list[str], unreadable: list[str]
         raise ImageError("no photo is given; name files, folders, patterns, a .txt list or videos")
     found: dict[str, FileFacts | None] = {}
     for query in queries:
-        members = dict(_remote(query, notes) if is_remote(query) else _local(query, notes, unreadable))
-        if not members:
+        named = False
+        for file, facts in _remote(query, notes) if is_remote(query) else _local(query, notes, unreadable):
+            found[file], named = facts, True
+        if not named:
             raise ImageError(
                 f"'{query}' names no photo; give files, folders of photos, patterns, a .txt list, or videos by name"
             )
-        found |= members
-    return [_listed(file, facts) for file, facts in sorted(found.items())]
+    return [_listed(file, found.pop(file)) for file in sorted(found)]
 
 
 def _local(query: str, notes: list[str], unreadable: list[str]) -> Iterator[tuple[str, FileFacts | None]]:
@@ -76,15 +77,18 @@ def _remote(uri: str, notes: list[str]) -> Iterator[tuple[str, FileFacts]]:
             yield uri, facts
         return
     folder = RemoteFolder(uri.rstrip("/"))
-    listed = list(folder.files())
-    outputs = {file.name.removesuffix(MANIFEST) for file in listed if PurePosixPath(file.name).name == MANIFEST}
-    drawn = tuple(f"{output}{DRAWN}/" for output in outputs)
+    drawn: list[str] = []  # folders
+    photos: list[FileFacts] = []
+    for file in folder.files():
+        if PurePosixPath(file.name).name == MANIFEST:
+            drawn.append(f"{file.name.removesuffix(MANIFEST)}{DRAWN}/")
+        elif file.name.lower().endswith(images.SUFFIXES) and not f"/{file.name}".count("/."):
+            photos.append(file)
     left_out = 0
-    for file in listed:
-        parts = file.name.split("/")
-        if file.name.startswith(drawn):
+    for file in photos:
+        if file.name.startswith(tuple(drawn)):
             left_out += 1
-        elif file.name.lower().endswith(images.SUFFIXES) and not any(part.startswith(".") for part in parts):
+        else:
             yield f"{folder}/{file.name}", file
     if left_out:
         notes.append(f"{left_out} pictures below {folder} are left out: a run drew them")

@@ -107,7 +107,9 @@ class RemoteFolder:
                 found = filesystem.get_file_info(FileSelector(self._path(below), recursive=True))
             except FileNotFoundError:  # not a bucket that is missing: that is an error of another kind
                 found = []
-        for facts in found:
+        found.reverse()
+        while found:  # let go of one by one: a bucket may hold millions
+            facts = found.pop()
             if facts.type == FileType.File:
                 yield FileFacts(facts.path[len(base) :].lstrip("/"), facts.size, facts.mtime_ns or 0)
 
@@ -185,7 +187,7 @@ def _filesystem(root: str) -> tuple[Any, str]:
     try:
         filesystem, path = FileSystem.from_uri(root)
     except (ValueError, OSError) as error:
-        raise DataError(f"{root} is no place that can be reached: {_first_line(error)}") from error
+        raise DataError(f"{root} is no place that can be reached: {_explained(error)}") from error
     return filesystem, path
 
 
@@ -194,16 +196,16 @@ def _naming(place: str, done: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        text = _first_line(error)
-        remedy = ""
-        if any(word in text for word in ("ACCESS_DENIED", "ACCESS_KEY", "SIGNATURE", "TOKEN", "redentials")):
-            remedy = "; check the credentials (for S3: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY or a profile)"
-        elif "NO_SUCH_BUCKET" in text:
-            remedy = "; check its name, or make the bucket first"
-        elif "NETWORK_CONNECTION" in text:
-            remedy = "; check the connection, and AWS_ENDPOINT_URL if the store is not Amazon's"
-        raise DataError(f"{place} cannot be {done}: {text}{remedy}") from error
+        raise DataError(f"{place} cannot be {done}: {_explained(error)}") from error
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0].partition(" (Request ID")[0].rstrip(".")
+def _explained(error: Exception) -> str:
+    """Its first line, and what to do."""
+    text = (str(error).splitlines() or [type(error).__name__])[0].partition(" (Request ID")[0].rstrip(".")
+    if any(word in text for word in ("ACCESS_DENIED", "ACCESS_KEY", "SIGNATURE", "TOKEN", "redentials")):
+        return f"{text}; check the credentials (for S3: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY or a profile)"
+    if "NO_SUCH_BUCKET" in text or ("ucket" in text and "not found" in text):
+        return f"{text}; check its name, or make the bucket first"
+    if "NETWORK_CONNECTION" in text:
+        return f"{text}; check the connection, and AWS_ENDPOINT_URL if the store is not Amazon's"
+    return text
