@@ -164,12 +164,15 @@ def saved_model(folder: Path) -> Path:
     """A model folder that any process can load, with a thin DINOv2 for a backbone."""
     from dataclasses import replace
 
-    from transformers import Dinov2Model
+    from transformers import Dinov2Config, Dinov2Model
 
     from edgecape.weights.backbones import load_backbone
 
     torch.manual_seed(0)
-    Dinov2Model(tiny_dinov2(layers=1)).save_pretrained(folder / "backbone")
+    config = Dinov2Config(
+        hidden_size=TINY_WIDTH, num_hidden_layers=1, num_attention_heads=2, patch_size=14, image_size=518
+    )
+    Dinov2Model(config).save_pretrained(folder / "backbone")
     settings = replace(BACKBONE, name=str(folder / "backbone"))
     network = build_network(replace(NETWORK, channels=TINY_WIDTH, width=64, backbone=settings), None)
     backbone, found = load_backbone(settings)

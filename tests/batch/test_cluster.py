@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from edgecape.batch.cluster import pack, unpack
+from edgecape.batch.cluster import Actor, Job, _cause, pack, unpack
 from edgecape.batch.manifest import Listed, Shard
 from edgecape.cli.main import main
+from edgecape.errors import DataError
 from edgecape.io.storage import RemoteFolder
 
 from toy import saved_model, write_lamps
@@ -60,6 +61,14 @@ def test_a_shard_as_ray_hands_it_on():
         Shard(4, (Listed("c.mp4", 1, 2, 9),), 3, 6),
     ):
         assert unpack(pack(shard)) == shard
+
+
+def test_what_was_wrong_on_a_node_is_said_as_it_is():
+    exceptions = pytest.importorskip("ray.exceptions")
+    inner = DataError("out/parts/part-00000.jsonl cannot be written: No space left on device")
+    assert _cause(exceptions.RayTaskError("f", "traceback", inner)) is inner
+    wrapped = exceptions.RayTaskError("f", "traceback", RuntimeError("something"))
+    assert isinstance(_cause(wrapped), DataError)
 
 
 def test_a_job_array_on_a_store(world, expected):
@@ -111,11 +120,7 @@ def wait(condition, process: subprocess.Popen[str]) -> None:
         time.sleep(0.1)
 
 
-def test_a_node_that_does_not_see_the_output_says_so(world, tmp_path: Path, monkeypatch, capsys):
-    pytest.importorskip("ray")
-    from edgecape.batch.cluster import Actor, Job
-    from edgecape.errors import DataError
-
+def test_a_node_that_does_not_see_the_output_says_so(tmp_path: Path):
     with pytest.raises(DataError, match="finds no run in"):
         Actor(Job(str(tmp_path), os.getcwd(), None, False, None))
     with pytest.raises(DataError, match="has no folder"):

@@ -36,6 +36,11 @@ def test_files_patterns_and_lists(folder):
     assert found(folder / "*.mp4") == ["clip.mp4"]
 
 
+def test_a_list_of_places_in_a_store_is_taken_as_it_is(folder):
+    (photo,) = find_queries([str(_list(folder, "s3://bucket/a b.jpg"))], [], [])
+    assert photo == ("s3://bucket/a b.jpg", 0, 0, None)
+
+
 def test_what_is_known_of_them(folder):
     (folder / "b.png").write_bytes(b"12345")
     (photo, film) = find_queries([str(folder / "b.png"), str(folder / "clip.mp4")], [], [])

@@ -56,6 +56,16 @@ def test_memory_holds_a_batch_and_outcomes_keep_their_order(worker, tmp_path, mo
     assert [x.file for x in outcomes] == names[4:]
 
 
+def test_what_no_photo_causes_ends_the_run(worker, tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise RuntimeError("no model")
+
+    Image.fromarray(lamp().queries[0]).save(tmp_path / "1.png")
+    monkeypatch.setattr(worker.estimator, "predict", fail)
+    with pytest.raises(RuntimeError, match="no model"):
+        list(worker.do(Shard(0, (Listed(f"{tmp_path}/1.png", 1, 1),))))
+
+
 def test_frames_of_a_range(worker, tmp_path):
     film = tmp_path / "clip.mp4"
     write_video(film, [lamp().queries[0]] * 7, fps=10)

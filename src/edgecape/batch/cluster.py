@@ -76,7 +76,7 @@ def work(job: Job, shards: list[Shard], workers: int | None) -> Iterator[tuple[i
     if not ray.is_initialized():
         ray.init(log_to_driver=False, logging_level=logging.ERROR)
     DataContext.get_current().enable_progress_bars = False  # there is one for all engines
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # errors are raised, once
     has = ray.cluster_resources()
     cards = int(has.get("GPU", 0))
     number = min(workers or cards or int(has.get("CPU", 1)), len(shards))
@@ -104,4 +104,5 @@ def _cause(error: BaseException) -> BaseException:
         if isinstance(inner, EdgeCapeError):
             return inner
         seen = inner
-    return DataError(f"the cluster gave up: {str(error).strip().splitlines()[-1]}")
+    last = str(error).strip().splitlines()[-1]  # of an actor that could not begin, Ray keeps the text only
+    return DataError(f"the cluster gave up: {last.partition('Error: ')[2] if 'edgecape.errors.' in last else last}")

@@ -15,6 +15,7 @@ from edgecape.formats.boxes import Boxes, of_photo
 from edgecape.io import images, video
 from edgecape.io.storage import FileFacts, RemoteFolder, is_remote, split_uri
 
+FILES = (*images.SUFFIXES, *video.SUFFIXES)
 DRAWN = "drawn"  # folder of pictures in an output, which are no photos
 
 
@@ -34,6 +35,7 @@ def find_queries(queries: Sequence[str], notes: list[str], unreadable: list[str]
         if not named:
             raise ImageError(
                 f"'{query}' names no photo; give files, folders of photos, patterns, a .txt list, or videos by name"
+                + "".join(f" ({note})" for note in notes)
             )
     return [_listed(file, found.pop(file)) for file in sorted(found)]
 
@@ -46,7 +48,11 @@ def _local(query: str, notes: list[str], unreadable: list[str]) -> Iterator[tupl
         members: Iterable[Path] = _in_folder(path, notes, unreadable)
     elif path.suffix == ".txt" and path.is_file():
         for line in _lines(path):
-            yield from _remote(line, notes) if is_remote(line) else [((path.parent / line).as_posix(), None)]
+            if is_remote(line):  # one by one, a store would take long to tell their sizes
+                named = line.lower().endswith(FILES)
+                yield from [(line, FileFacts(line, 0, 0))] if named else _remote(line, notes)
+            else:
+                yield (path.parent / line).as_posix(), None
         return
     else:
         members = [path] if path.exists() else map(Path, glob.glob(query, recursive=True))
@@ -70,7 +76,7 @@ def _remote(uri: str, notes: list[str]) -> Iterator[tuple[str, FileFacts]]:
     """One file, or all photos whose names begin with this folder's."""
     if "?" in uri:
         raise DataError(f"{uri} has a ?; settings of a store come from the environment, as AWS_ENDPOINT_URL")
-    if uri.lower().endswith((*images.SUFFIXES, *video.SUFFIXES)):
+    if uri.lower().endswith(FILES):
         folder, name = split_uri(uri)
         facts = folder.facts(name)
         if facts is not None:

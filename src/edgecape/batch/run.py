@@ -27,6 +27,7 @@ from edgecape.batch.survey import changed, survey
 from edgecape.batch.worker import Worker
 from edgecape.errors import DataError, EdgeCapeError, SettingsError
 from edgecape.formats.boxes import Boxes
+from edgecape.formats.labels import Entry
 from edgecape.io.files import is_temporary
 from edgecape.io.storage import LocalFolder
 from edgecape.types import Prompt
@@ -204,7 +205,7 @@ def _work(
 
 
 def _finish(run: Run, wanted: Wanted, report: Report) -> None:
-    entries: Iterable = Steadied(Results(run)) if wanted.smooth else Results(run)
+    entries: Iterable[Entry] = Steadied(Results(run)) if wanted.smooth else Results(run)
     try:
         report.results = write_results(run.output, entries, wanted)
     except EdgeCapeError as error:

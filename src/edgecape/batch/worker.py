@@ -78,6 +78,8 @@ class Worker:
                         yield waiting.popleft(), None
                     yield waiting.popleft(), found
             except Exception:  # of a kind that nobody foresaw: alone, each photo shows whether it is the cause
+                if not waiting:  # no photo is
+                    raise
                 alone = [(item, self._alone(item)) for item in waiting]
                 waiting.clear()
                 yield from alone
