@@ -91,8 +91,9 @@ def test_a_node_and_the_driver_are_killed(world, expected, monkeypatch):
     pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    node = cluster.add_node(num_cpus=1)
+    each = {"num_cpus": 1, "object_store_memory": 100_000_000}
+    cluster = Cluster(initialize_head=True, head_node_args={**each, "include_dashboard": False})
+    node = cluster.add_node(**each)
     monkeypatch.setenv("RAY_ADDRESS", cluster.address)
     try:
         process = start(world, "ray", "--engine", "ray")

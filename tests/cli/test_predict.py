@@ -96,6 +96,21 @@ def test_points_on_the_command_line_and_a_label_file(model, folder, tmp_path):
     assert main(["predict", other, "--support", str(folder / "lamps.json"), "-o", str(out / "b")]) == 0
 
 
+def test_which_of_a_label_file_is_meant(model, folder, tmp_path, capsys):
+    """One definition of two, photos that lie elsewhere, and what the reader decided is told."""
+    labels = tmp_path / "labels.json"
+    content = json.loads(write_lamps(tmp_path / "both", 2, ("lamp", "light")).read_text())
+    content["categories"][1]["skeleton"] = [[1, 2], [2, 3]]  # from 0 or 1? nothing tells
+    labels.write_text(json.dumps(content))
+    common = ["predict", str(folder / "1001.png"), "--support", str(labels), "-o", str(tmp_path / "out")]
+    assert main(common) == 2
+    assert "--support-category" in capsys.readouterr().err
+    chosen = ["--support-category", "light", "--support-images", str(tmp_path / "both"), "--support-format", "coco"]
+    assert main([*common, *chosen]) == 0
+    assert "note: " in capsys.readouterr().out
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["looked for"]["names"][0].endswith("of light")
+
+
 def test_a_saved_prompt_does_the_same(model, folder, support, tmp_path):
     saved, photo = tmp_path / "lamp.prompt", str(folder / "1001.png")
     first, second = tmp_path / "first", tmp_path / "second"

@@ -125,6 +125,8 @@ def run_all(
         report.before = state.done
         for shards in (state.missing, state.undrawn if wanted.draw else []):
             mine = _mine(shards, settings.shard)
+            if not mine:
+                continue
             start = time.perf_counter()
             tallies = watch(sum(shard.size for shard in mine), _work(run, mine, task, estimator, settings, wanted.draw))
             done = sum(done for done, _ in tallies)
@@ -192,8 +194,6 @@ def _mine(shards: list[Shard], share: tuple[int, int] | None) -> list[Shard]:
 def _work(
     run: Run, shards: list[Shard], task: Task, estimator: EdgeCape, settings: Settings, draw: bool
 ) -> Iterator[Tally]:
-    if not shards:
-        return
     if settings.engine == "ray":
         from edgecape.batch.cluster import Job, work
 

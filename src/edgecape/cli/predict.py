@@ -33,7 +33,7 @@ def predict(
     support_format: str | None = None,
     support_images: Path | None = None,
     support_category: str | None = None,
-    edge_base: EdgeBase | None = None,
+    edge_base: EdgeBase = "auto",
     output: Annotated[str, arg(aliases=("-o",))] = "edgecape-output",
     format: str = "csv",
     category: str = "object",
@@ -78,7 +78,8 @@ def predict(
         support_format: Of label files given as support, where it cannot be told: coco, csv, deeplabcut, labelme, …
         support_images: Folder with the photos of label files given as support, if not beside them.
         support_category: Which keypoint definition of a label file with several is meant.
-        edge_base: What label files given as support count the keypoints of their edges from.
+        edge_base: What label files given as support count the keypoints of their edges from; auto decides, and says
+            when it cannot.
         output: Folder for the results, or a place in an object store.
         format: Of the results: csv, coco, coco-results, cvat, deeplabcut, labelme, labelstudio, sleap, yolo.
         category: What the results call the kind of object.
@@ -115,7 +116,8 @@ def predict(
     left_out: list[str] = []
     photos = find_queries(queries, notes, left_out)
     options = {"format": support_format, "images": support_images, "category": support_category}
-    shown = read_shown(support, points, edges, notes, **options, edge_base=edge_base)
+    base = None if edge_base == "auto" else edge_base
+    shown = read_shown(support, points, edges, notes, **options, edge_base=base)
     looked_at = None if boxes is None else read_boxes(boxes)
     if looked_at is not None:
         notes += without_boxes(photos, looked_at)
