@@ -12,7 +12,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -198,7 +198,8 @@ class Run:
 
     def save_boxes(self, boxes: Boxes) -> None:
         with self.output.writing(BOXES) as path, atomic_write(path, "wb") as file:
-            file.write(gzip.compress(json.dumps([str(boxes.path), boxes.of_name]).encode(), mtime=0))
+            content = {each.name: getattr(boxes, each.name) for each in fields(boxes)}
+            file.write(gzip.compress(json.dumps(content, default=str).encode(), mtime=0))
 
     def boxes(self) -> Boxes | None:
         """Where to look, if not at whole photos."""
@@ -206,9 +207,9 @@ class Run:
             return None
         packed = self.output.read(BOXES)
         try:
-            path, of_name = json.loads(gzip.decompress(packed or b""))
-            return Boxes(Path(path), of_name)
-        except (ValueError, TypeError, OSError, EOFError) as error:
+            content = json.loads(gzip.decompress(packed or b""))
+            return Boxes(**{**content, "path": Path(content["path"])})
+        except (ValueError, TypeError, KeyError, OSError, EOFError) as error:
             raise DataError(f"{self.output}/{BOXES} is damaged ({error}); {START_OVER}") from None
 
 

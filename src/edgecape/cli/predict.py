@@ -116,8 +116,7 @@ def predict(
     left_out: list[str] = []
     photos = find_queries(queries, notes, left_out)
     options = {"format": support_format, "images": support_images, "category": support_category}
-    base = None if edge_base == "auto" else edge_base
-    shown = read_shown(support, points, edges, notes, **options, edge_base=base)
+    shown = read_shown(support, points, edges, notes, **options, edge_base=edge_base)
     looked_at = None if boxes is None else read_boxes(boxes)
     if looked_at is not None:
         notes += without_boxes(photos, looked_at)

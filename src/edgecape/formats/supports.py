@@ -36,6 +36,7 @@ def read_supports(
 ) -> Supports:
     """All supports of a file with one keypoint definition; `images` is where its photos are, if not beside it."""
     path = Path(path)
+    edge_base = None if edge_base == "auto" else edge_base
     root = Path(images) if images is not None else path.parent
     content = read_json(path) if path.suffix == ".json" and format is None else []
     if is_small_json(content):
