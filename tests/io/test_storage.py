@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,6 +119,17 @@ def test_a_server_that_is_not_there(monkeypatch):
 def test_places_that_nobody_knows(place):
     with pytest.raises(DataError, match="no place that can be reached"):
         RemoteFolder(place).read("a")
+
+
+def test_forgotten_copies_are_cleared(tmp_path, monkeypatch):
+    monkeypatch.setattr(storage.tempfile, "tempdir", str(tmp_path))
+    for name in ("edgecape-copy-old", "edgecape-copy-new", "other-old"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.jpg").touch()
+        if name.endswith("old"):
+            os.utime(tmp_path / name, (1, 1))
+    storage.clear_copies()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["edgecape-copy-new", "other-old"]
 
 
 def test_stores_need_a_package(monkeypatch):

@@ -29,7 +29,7 @@ from edgecape.errors import DataError, EdgeCapeError, SettingsError
 from edgecape.formats.boxes import Boxes
 from edgecape.formats.labels import Entry
 from edgecape.io.files import is_temporary
-from edgecape.io.storage import LocalFolder
+from edgecape.io.storage import LocalFolder, clear_copies
 from edgecape.types import Prompt
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ def run_all(
             _wipe(output)
         if hold.alone and isinstance(output, LocalFolder):
             _clear(output)
+        clear_copies()
         run = _begun(task, settings, report.notes) if hold.alone else _joined(task)
         if settings.shard is not None:
             hold.share()

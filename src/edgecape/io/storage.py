@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from edgecape.errors import DataError
 
 FLAT = ("s3", "gcs", "abfs")  # stores without folders: a name may hold any number of /
 CHUNK = 1 << 23
+COPIES = "edgecape-copy-"  # temporary folders
+FORGOTTEN = 86_400  # seconds after which nobody can be at work on a copy any more
 
 
 class FileFacts(NamedTuple):
@@ -131,7 +134,7 @@ class RemoteFolder:
 
     @contextmanager
     def reading(self, name: str) -> Iterator[Path]:
-        with tempfile.TemporaryDirectory(prefix="edgecape-") as folder:
+        with tempfile.TemporaryDirectory(prefix=COPIES) as folder:
             target = Path(folder) / Path(name).name
             self.download(name, target)
             yield target
@@ -145,7 +148,7 @@ class RemoteFolder:
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
         """Written on this machine first; when that went well, it is put there whole, a folder file by file."""
-        with tempfile.TemporaryDirectory(prefix="edgecape-") as folder:
+        with tempfile.TemporaryDirectory(prefix=COPIES) as folder:
             yield Path(folder) / name
             for facts in LocalFolder(Path(folder)).files():
                 self._upload(Path(folder) / facts.name, facts.name)
@@ -169,6 +172,14 @@ class RemoteFolder:
     def remove(self, name: str) -> None:
         with _naming(f"{self}/{name}", "removed"):
             self._base[0].delete_file(self._path(name))
+
+
+def clear_copies() -> None:
+    """Remove what killed processes copied from stores and could not remove."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{COPIES}*"):
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime > FORGOTTEN:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def split_uri(uri: str) -> tuple[RemoteFolder, str]:
