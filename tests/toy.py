@@ -150,3 +150,23 @@ def estimator(seed: int = 0, matching: MatchingSettings | None = None, **changes
         for parameter in network.parameters():
             parameter.add_(0.02 * torch.randn(parameter.shape))
     return EdgeCape(TorchRuntime(network, backbone, "toy", device="cpu"))  # type: ignore[arg-type]
+
+
+def saved_model(folder: Path) -> Path:
+    """A model folder that any process can load, with a thin DINOv2 for a backbone."""
+    from dataclasses import replace
+
+    from transformers import Dinov2Config, Dinov2Model
+
+    from edgecape.weights.backbones import load_backbone
+
+    torch.manual_seed(0)
+    config = Dinov2Config(
+        hidden_size=TINY_WIDTH, num_hidden_layers=1, num_attention_heads=2, patch_size=14, image_size=518
+    )
+    Dinov2Model(config).save_pretrained(folder / "backbone")
+    settings = replace(BACKBONE, name=str(folder / "backbone"))
+    network = build_network(replace(NETWORK, channels=TINY_WIDTH, width=64, backbone=settings), None)
+    backbone, found = load_backbone(settings)
+    EdgeCape(TorchRuntime(network, backbone, found, device="cpu")).save_pretrained(folder / "model")
+    return folder / "model"

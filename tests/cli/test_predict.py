@@ -3,6 +3,8 @@ from __future__ import annotations
 import csv
 import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +13,9 @@ import pytest
 from PIL import Image
 
 from edgecape import formats
+from edgecape.batch.outputs import least_certain
 from edgecape.cli.main import main
-from edgecape.cli.predict import _doubtful, predict
+from edgecape.cli.predict import predict
 from edgecape.examples.lamps import draw_lamp
 from edgecape.formats.labels import Entry
 from edgecape.io.video import read_frames, write_video
@@ -52,8 +55,7 @@ def seen(model, monkeypatch) -> list:
     predict = model.predict
 
     def record(prompt, asked, *rest, **options):
-        images.extend(asked)
-        return predict(prompt, asked, *rest, **options)
+        return predict(prompt, (images.append(image) or image for image in asked), *rest, **options)
 
     monkeypatch.setattr(model, "predict", record)
     return images
@@ -90,8 +92,23 @@ def test_points_on_the_command_line_and_a_label_file(model, folder, tmp_path):
     out = tmp_path / "out"
     photo, other = str(folder / "1000.png"), str(folder / "1001.png")
     given = ["--points", "100,200 150,120 90,90", "--edges", "0-1 1-2"]
-    assert main(["predict", other, "--support", photo, *given, "-o", str(out)]) == 0
-    assert main(["predict", other, "--support", str(folder / "lamps.json"), "-o", str(out)]) == 0
+    assert main(["predict", other, "--support", photo, *given, "-o", str(out / "a")]) == 0
+    assert main(["predict", other, "--support", str(folder / "lamps.json"), "-o", str(out / "b")]) == 0
+
+
+def test_which_of_a_label_file_is_meant(model, folder, tmp_path, capsys):
+    """One definition of two, photos that lie elsewhere, and what the reader decided is told."""
+    labels = tmp_path / "labels.json"
+    content = json.loads(write_lamps(tmp_path / "both", 2, ("lamp", "light")).read_text())
+    content["categories"][1]["skeleton"] = [[1, 2], [2, 3]]  # from 0 or 1? nothing tells
+    labels.write_text(json.dumps(content))
+    common = ["predict", str(folder / "1001.png"), "--support", str(labels), "-o", str(tmp_path / "out")]
+    assert main(common) == 2
+    assert "--support-category" in capsys.readouterr().err
+    chosen = ["--support-category", "light", "--support-images", str(tmp_path / "both"), "--support-format", "coco"]
+    assert main([*common, *chosen]) == 0
+    assert "note: " in capsys.readouterr().out
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["looked for"]["names"][0].endswith("of light")
 
 
 def test_a_saved_prompt_does_the_same(model, folder, support, tmp_path):
@@ -125,10 +142,9 @@ def forgetful(model, monkeypatch):
     predict = model.predict
 
     def lose(*given, **options):
-        poses = predict(*given, **options)
-        for pose in poses:
+        for pose in predict(*given, **options):
             pose.keypoints[1], pose.proposals[1], pose.scores[1] = np.nan, np.nan, 0
-        return poses
+            yield pose
 
     monkeypatch.setattr(model, "predict", lose)
 
@@ -139,9 +155,9 @@ def test_a_keypoint_that_is_not_found(forgetful, folder, support, tmp_path, caps
     common = ["predict", str(folder), "--support", str(support), "-o", str(out), "--format", format, "--draw"]
     assert main(common) == 0
     said = capsys.readouterr().out
-    assert main([*common, "--skip-existing"]) == 0
+    assert main(common) == 0
     assert "5 done before" in (again := capsys.readouterr().out)
-    assert said.split("look first at")[1] == again.split("look first at")[1]  # the journal keeps what was not found
+    assert said.split("look first at")[1] == again.split("look first at")[1]  # parts keep what was not found
     target = out / f"predictions{formats.FORMATS[format].suffix}"
     if format == "yolo":
         for photo in folder.glob("*.png"):
@@ -162,8 +178,9 @@ def test_the_least_certain_are_named_by_what_was_found():
         return Entry(file, (9, 9), [pose])
 
     entries = [searched("a", 0.9, 0), searched("b", 0.5, 0.5), searched("c", 0.8, 0.8), searched("d", 0.2, 0.2)]
-    assert _doubtful(entries) == "\n  scores   0.60 on average; look first at d (0.20), b (0.50), c (0.80)"
-    assert _doubtful(entries[:3]) == ""
+    found = least_certain(entries)
+    assert [file for _, file in found.lowest] == ["d", "b", "c"] and found.mean == pytest.approx(0.6)
+    assert least_certain(entries[:3]).lowest == []
 
 
 def test_the_help_names_every_format():
@@ -176,40 +193,38 @@ def test_the_help_names_every_format():
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
 def test_a_stopped_run_goes_on(model, seen, folder, support, tmp_path, capsys, monkeypatch, stop):
     def arguments(out):
-        common = ["predict", str(folder), "--support", str(support), "--batch-size", "2", "--draw"]
-        return [*common, "-o", str(tmp_path / out)]
+        common = ["predict", str(folder), "--support", str(support), "--draw"]
+        return [*common, "--batch-size", "2", "--shard-size", "2", "-o", str(tmp_path / out)]
 
     assert main(arguments("whole")) == 0
     seen.clear()
-    again = model.predict
-
-    def fail(*given, **options):
-        if len(seen) >= 2:
-            raise stop
-        return again(*given, **options)
-
-    monkeypatch.setattr(model, "predict", fail)
+    locate = model.runtime.locate
+    monkeypatch.setattr(model.runtime, "locate", lambda *given: stopping(stop) if len(seen) > 2 else locate(*given))
     if stop is KeyboardInterrupt:
         assert main(arguments("out")) == 130
-        assert "--skip-existing" in capsys.readouterr().err
+        assert "the same command goes on" in capsys.readouterr().err
     else:
         with pytest.raises(stop):
             main(arguments("out"))
     out = tmp_path / "out"
-    assert not (out / "predictions.csv").exists() and not temporary(out)
-    with open(out / "journal.jsonl", "ab") as journal:
-        journal.write(b'{"file": "half a li')  # as a crash leaves it
-    monkeypatch.setattr(model, "predict", again)
+    assert not (out / "predictions.csv").exists() and not temporary(out / "parts")
+    assert [path.name for path in (out / "parts").iterdir()] == ["part-00000.jsonl"]
+    monkeypatch.setattr(model.runtime, "locate", locate)
     capsys.readouterr()
     seen.clear()
-    assert main([*arguments("out"), "--skip-existing"]) == 0
-    assert "3 done" in capsys.readouterr().out and len(seen) == 3
-    assert (out / "predictions.csv").read_text() == (tmp_path / "whole" / "predictions.csv").read_text()
+    assert main(arguments("out")) == 0
+    assert "3 done" in (said := capsys.readouterr().out) and "2 done before" in said
+    assert [path.name for path in seen] == ["1002.png", "1003.png", "1004.png"]
+    assert (out / "predictions.csv").read_bytes() == (tmp_path / "whole" / "predictions.csv").read_bytes()
     assert len(list((out / "drawn").rglob("*.jpg"))) == 5
 
 
+def stopping(kind: type[BaseException]) -> None:
+    raise kind
+
+
 def test_a_finished_run_is_extended_and_written_in_another_format(model, seen, folder, support, tmp_path, capsys):
-    common = ["--support", str(support), "-o", str(tmp_path / "out"), "--skip-existing"]
+    common = ["--support", str(support), "-o", str(tmp_path / "out")]
     (tmp_path / "late.png").write_bytes(b"not yet")
     photos = [str(folder / "1001.png"), str(tmp_path / "late.png")]
     assert main(["predict", *photos, *common]) == 1
@@ -217,23 +232,67 @@ def test_a_finished_run_is_extended_and_written_in_another_format(model, seen, f
     seen.clear()
     assert main(["predict", *photos, *common, "--format", "coco"]) == 0
     assert [path.name for path in seen] == ["late.png"] and "1 done before" in capsys.readouterr().out
+    seen.clear()
+    assert main(["predict", *photos, str(folder / "1003.png"), *common, "--format", "coco"]) == 0
+    assert [path.name for path in seen] == ["1003.png"]
     (labels,) = formats.read(tmp_path / "out" / "predictions.json")
-    assert [Path(image.file).name for image in labels.images] == ["1001.png", "late.png"]
+    assert sorted(Path(image.file).name for image in labels.images) == ["1001.png", "1003.png", "late.png"]
 
 
-def test_without_skip_existing_all_is_done_anew(model, seen, folder, support, tmp_path):
-    for _ in range(2):
-        assert main(["predict", str(folder), "--support", str(support), "-o", str(tmp_path / "out")]) == 0
+def test_a_photo_that_fails_again_and_again_adds_nothing(model, folder, support, tmp_path, capsys):
+    (tmp_path / "bad.png").write_bytes(b"no picture")
+    photos = [str(folder / "1001.png"), str(tmp_path / "bad.png")]
+    out = tmp_path / "out"
+    for _ in range(4):
+        assert main(["predict", *photos, "--support", str(support), "-o", str(out)]) == 1
+        assert "1 failed" in capsys.readouterr().out
+    assert len(list((out / "lists").iterdir())) == len(list((out / "parts").iterdir())) == 2
+    (tmp_path / "bad.png").unlink()  # what is no longer asked for is no failure
+    assert main(["predict", photos[0], "--support", str(support), "-o", str(out)]) == 0
+
+
+def test_a_photo_that_was_replaced_is_done_again(model, seen, folder, support, tmp_path, capsys):
+    photo = tmp_path / "photo.png"
+    arguments = ["predict", str(photo), "--support", str(support), "-o", str(tmp_path / "out"), "--draw"]
+    photo.write_bytes((folder / "1001.png").read_bytes())
+    assert main(arguments) == 0
+    first = (tmp_path / "out" / "predictions.csv").read_text()
+    seen.clear()
+    os.utime(photo, (1, 1))  # touched, but the same
+    assert main(arguments) == 0
+    assert not seen
+    photo.write_bytes((folder / "1002.png").read_bytes())
+    assert main(arguments) == 0
+    said = capsys.readouterr().out
+    assert seen == [photo] and "1 photos are not what they were" in said
+    again = (tmp_path / "out" / "predictions.csv").read_text()
+    assert again != first and len(again.splitlines()) == len(first.splitlines())
+
+
+def test_overwrite_starts_over(model, seen, folder, support, tmp_path):
+    for more in ([], [], ["--overwrite"]):
+        assert main(["predict", str(folder), "--support", str(support), "-o", str(tmp_path / "out"), *more]) == 0
     assert len(seen) == 10
-    assert len((tmp_path / "out" / "journal.jsonl").read_text().splitlines()) == 6
 
 
-def test_another_support_does_not_mix_with_what_is_there(model, folder, support, tmp_path, capsys):
-    photo, out = str(folder / "1001.png"), ["-o", str(tmp_path / "out"), "--skip-existing"]
-    assert main(["predict", photo, "--support", str(support), *out]) == 0
-    other = ["--support", str(folder / "1000.png"), "--points", "100,200 150,120"]
-    assert main(["predict", photo, *other, *out]) == 2
-    assert "another support" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (["--support", "PHOTO", "--points", "100,200 150,120"], "another support photo or marks"),
+        (["--support", "SUPPORT", "--boxes", "LAMPS"], "another boxes"),
+        (["--support", "LAMPS"], "names of keypoints"),
+    ],
+)
+def test_another_support_does_not_mix_with_what_is_there(model, folder, support, tmp_path, capsys, change, said):
+    photo, out = str(folder / "1001.png"), tmp_path / "out"
+    assert main(["predict", photo, "--support", str(support), "-o", str(out)]) == 0
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file() and path.suffix != ".lock"}
+    places = {"PHOTO": folder / "1000.png", "SUPPORT": support, "LAMPS": folder / "lamps.json"}
+    other = [str(places.get(word, word)) for word in change]
+    assert main(["predict", photo, *other, "-o", str(out)]) == 2
+    assert said in (told := capsys.readouterr().err) and "--overwrite" in told
+    assert before == {path: path.read_bytes() for path in out.rglob("*") if path.is_file() and path.suffix != ".lock"}
+    assert main(["predict", photo, *other, "-o", str(out), "--overwrite"]) == 0
 
 
 def test_a_format_that_fails_loses_nothing(model, folder, support, tmp_path, capsys, monkeypatch):
@@ -243,9 +302,107 @@ def test_a_format_that_fails_loses_nothing(model, folder, support, tmp_path, cap
     monkeypatch.setitem(formats.FORMATS, "coco", replace(formats.FORMATS["coco"], writer=fail))
     common = ["predict", str(folder), "--support", str(support), "-o", str(tmp_path / "out")]
     assert main([*common, "--format", "coco"]) == 2
-    assert "the disk is full" in (said := capsys.readouterr().err) and "--skip-existing" in said
-    assert main([*common, "--skip-existing"]) == 0
+    assert "the disk is full" in (said := capsys.readouterr().err) and "the same command" in said
+    assert main(common) == 0
     assert "5 done before" in capsys.readouterr().out
+
+
+def test_drawings_that_are_wanted_later(model, seen, folder, support, tmp_path, capsys):
+    common = ["predict", str(folder), "--support", str(support), "-o", str(tmp_path / "out")]
+    assert main(common) == 0
+    seen.clear()
+    assert main([*common, "--draw"]) == 0
+    assert "0 done" in (said := capsys.readouterr().out.splitlines()[-4]) and "5 done before" in said
+    assert not seen and len(list((tmp_path / "out" / "drawn").rglob("*.jpg"))) == 5
+
+
+def test_a_photo_that_nobody_foresaw_fails_alone(model, folder, support, tmp_path, capsys, monkeypatch):
+    """Whatever is raised, in the middle of a batch: the others of the batch are done."""
+    prepare = model._prepare
+
+    def fail(source, *rest):
+        if Path(source).name == "1002.png":
+            raise ZeroDivisionError("by chance")
+        return prepare(source, *rest)
+
+    monkeypatch.setattr(model, "_prepare", fail)
+    assert main(["predict", str(folder), "--support", str(support), "-o", str(tmp_path / "out")]) == 1
+    captured = capsys.readouterr()
+    assert "4 done" in captured.out
+    assert "1002.png cannot be done: ZeroDivisionError: by chance" in captured.err
+
+
+# --- what is printed -----------------------------------------------------------------------------------------------
+
+
+def test_quiet_and_json(model, folder, support, tmp_path, capsys):
+    (tmp_path / "bad.png").write_bytes(b"no picture")
+    photos = [str(folder), str(tmp_path / "bad.png")]
+    common = ["predict", *photos, "--support", str(support), "-o", str(tmp_path / "out")]
+    assert main([*common, "--quiet"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.startswith("failed: image") and captured.err.count("\n") == 1
+    assert main([*common, "--json"]) == 1
+    said = json.loads(capsys.readouterr().out)
+    assert said["done"] == 0 and said["before"] == 5 and said["left"] == 0
+    assert list(said["failed"]) == [(tmp_path / "bad.png").as_posix()]
+    assert said["results"] == f"{tmp_path / 'out'}/predictions.csv" and len(said["scores"]["lowest"]) == 3
+
+
+def test_the_category_is_in_the_results(model, folder, support, tmp_path):
+    out = ["-o", str(tmp_path / "out"), "--format", "coco", "--category", "desk lamp"]
+    assert main(["predict", str(folder), "--support", str(support), *out]) == 0
+    assert formats.read(tmp_path / "out" / "predictions.json")[0].category == "desk lamp"
+
+
+def test_photos_without_boxes_are_told_before_the_work(model, folder, support, tmp_path, capsys):
+    (tmp_path / "x.png").write_bytes((folder / "1001.png").read_bytes())
+    boxes = ["--boxes", str(folder / "lamps.json"), "-o", str(tmp_path / "out")]
+    assert main(["predict", str(folder), str(tmp_path / "x.png"), "--support", str(support), *boxes]) == 1
+    said = capsys.readouterr().out
+    assert "has no boxes for 1 of 6 photos" in said.split("loading the model")[0]
+
+
+def test_a_folder_that_cannot_be_read_is_a_failure(model, folder, support, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(os, "scandir", refusing(os.scandir, "closed"))
+    (tmp_path / "photos" / "closed").mkdir(parents=True)
+    (tmp_path / "photos" / "a.png").write_bytes((folder / "1001.png").read_bytes())
+    assert main(["predict", str(tmp_path / "photos"), "--support", str(support), "-o", str(tmp_path / "out")]) == 1
+    captured = capsys.readouterr()
+    assert "1 done" in captured.out and "closed cannot be read: Permission denied" in captured.err
+
+
+def refusing(scandir, name: str):
+    def scan(path):
+        if str(path).endswith(name):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    return scan
+
+
+def test_a_reader_who_goes_away_does_not_end_a_run(folder, support, tmp_path):
+    """As `edgecape predict … | head` does."""
+    program = (
+        "import sys, toy\n"
+        "from edgecape.predictor import EdgeCape\n"
+        "from edgecape.cli.main import main\n"
+        "made = toy.estimator()\n"
+        "EdgeCape.from_pretrained = lambda source=None: made\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    arguments = ["predict", str(folder), "--support", str(support), "-o", str(tmp_path / "out")]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join((str(Path(__file__).parents[1]), *filter(None, sys.path))),
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    )
+    process.stdout.close()
+    said = process.stderr.read().decode()
+    assert process.wait() == 0 and "BrokenPipe" not in said
+    assert (tmp_path / "out" / "predictions.csv").exists()
 
 
 # --- photos as they come ---------------------------------------------------------------------------------------------
@@ -328,19 +485,19 @@ def test_a_video(model, folder, support, clip, tmp_path, capsys):
         return {image.file: image.objects[0].keypoints for image in labels.images}
 
     plain = keypoints()
-    assert list(plain) == [*(f"{clip.as_posix()}#{n}" for n in range(10)), photo]
+    assert list(plain) == [photo, *(f"{clip.as_posix()}#{n}" for n in range(10))]  # sorted
     from edgecape.formats.supports import read_supports
 
     poses = model.predict(model.prompt(read_supports(support).supports), list(read_frames(clip)))
     np.testing.assert_allclose(plain[f"{clip.as_posix()}#7"], poses[7].keypoints, atol=0.01)
     (drawn,) = (out / "drawn").rglob("*.mp4")
     assert len(list(read_frames(drawn))) == 10 and len(list((out / "drawn").rglob("*.jpg"))) == 1
-    assert main([*common, "--smooth", "--skip-existing"]) == 0
+    assert main([*common, "--smooth"]) == 0
     assert "11 done before" in capsys.readouterr().out
     steady = keypoints()
     np.testing.assert_array_equal(steady[photo], plain[photo])
     np.testing.assert_array_equal(steady[f"{clip.as_posix()}#0"], plain[f"{clip.as_posix()}#0"])
-    before, after = (np.stack(list(found.values())[:10]) for found in (plain, steady))
+    before, after = (np.stack(list(found.values())[1:]) for found in (plain, steady))
     assert (
         0 < np.linalg.norm(np.diff(after, axis=0), axis=2).sum() < np.linalg.norm(np.diff(before, axis=0), axis=2).sum()
     )
@@ -382,14 +539,32 @@ def test_a_damaged_video_is_named_and_the_rest_is_done(model, folder, support, c
         (["PHOTO", "--support", "PHOTO", "--points", "1,2", "--batch-size", "0"], "--batch-size is 0"),
         (["PHOTO", "--support", "PHOTO", "--points", "1,2", "--boxes", "gone.json"], "gone.json"),
         (["PHOTO", "--support", "PHOTO", "--points", "1,2", "-o", "clip.mp4"], "is a file"),
+        (["", "--support", "PHOTO", "--points", "1,2"], "'' names no photo"),
+        (["PHOTO", "--support", "PHOTO", "--support", "PHOTO", "--points", "1,2"], "photo without marks"),
+        (["PHOTO", "--support", "PHOTO", "--points", "1,2", "--points", "3,4"], "2 times for 1 photos"),
+        (["PHOTO", "--support", "LAMPS", "--points", "1,2"], "has its own marks"),
+        (["PHOTO", "--support", "LAMPS", "--edges", "0-1"], "has its own marks"),
+        (["PHOTO", "--support", "LAMPS", "--category", "two\nlines"], "not one line of text"),
+        (["PHOTO", "--support", "LAMPS", "--image-ids", "LAMPS"], "is for --format coco-results"),
+        (
+            ["PHOTO", "--support", "LAMPS", "--image-ids", "LAMPS", "--format", "coco-results"],
+            "has no category 'object'",
+        ),
+        (["PHOTO", "--support", "LAMPS", "--shard", "0/2"], "--shard is '0/2'"),
+        (["PHOTO", "--support", "LAMPS", "--shard", "1/2", "--overwrite"], "do not go together"),
+        (["PHOTO", "--support", "LAMPS", "--shard", "1/2", "--engine", "ray"], "do not go together"),
+        (["PHOTO", "--support", "LAMPS", "--workers", "2"], "is for --engine ray"),
+        (["PHOTO", "--support", "LAMPS", "--shard-size", "0"], "--shard-size is 0"),
+        (["PHOTO", "--support", "LAMPS", "-o", "foo://bucket/out"], "foo://bucket"),
+        (["s3://bucket/photos?region=x", "--support", "LAMPS"], "has a ?"),
         (["PHOTO", "--support", "PHOTO", "--points", "1,2", "-o", "clip.mp4/below"], "is a file"),
     ],
 )
 def test_bad_input(model, folder, tmp_path, capsys, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "clip.mp4").touch()
-    photo = str(folder / "1000.png")
-    assert main(["predict", *(photo if word == "PHOTO" else word for word in arguments)]) == 2
+    places = {"PHOTO": str(folder / "1000.png"), "LAMPS": str(folder / "lamps.json")}
+    assert main(["predict", *(places.get(word, word) for word in arguments)]) == 2
     assert message in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["clip.mp4"]
 
@@ -402,6 +577,6 @@ def test_a_folder_that_cannot_be_written_to(model, folder, support, tmp_path, ca
 
 
 def test_a_folder_in_the_way(model, folder, support, tmp_path, capsys):
-    (tmp_path / "out" / "journal.jsonl").mkdir(parents=True)
+    (tmp_path / "out" / "run.json").mkdir(parents=True)
     assert main(["predict", str(folder), "--support", str(support), "-o", str(tmp_path / "out")]) == 2
-    assert "journal.jsonl cannot be written" in capsys.readouterr().err
+    assert "run.json cannot be read" in capsys.readouterr().err

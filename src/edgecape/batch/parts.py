@@ -1,108 +1,139 @@
-"""What was found, photo by photo, as it is found: so that a run that was stopped can go on.
+"""The part of a shard: a line of JSON for each photo or frame, between a heading and a checksum.
 
-A text file. Its first line says what was looked for, each further line (JSON) holds a finished photo. A line that a
-crash left half-written is dropped; the photo is done again.
+A part is written whole or not at all. One that was damaged since is told by its checksum and done again; one of another
+run is told by its heading and never touched.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
-from pathlib import Path
-from typing import IO, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
-import numpy as np
-
+from edgecape.batch.manifest import START_OVER, Run, Shard, part_name
 from edgecape.errors import AnnotationError, DataError
 from edgecape.formats.labels import Entry
-from edgecape.types import Pose, Prompt
+from edgecape.io.files import atomic_write
+from edgecape.io.video import frame_name
+from edgecape.types import Pose
 
-VERSION = 1
-OF_PROMPT = ("names", "skeleton")  # stand in the first line, not with each pose
-START_OVER = "leave out --skip-existing to start over, or choose another output folder"
+OF_RUN = ("names", "skeleton")  # stand in run.json, not with each pose
+FAILED = b'{"failed": '
 
 
-class Journal:
-    """Open for new entries. resume: keep those it holds, which must be of the same prompt and boxes."""
+class DamagedPartError(DataError):
+    """To be done again."""
 
-    def __init__(self, path: str | os.PathLike[str], prompt: Prompt, boxes: str = "", resume: bool = False):
-        self.path, self.prompt = Path(path), prompt
-        heading = _heading(prompt, boxes)
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What came of one photo or frame: what was found, or why nothing could be."""
+
+    file: str  # the photo or video
+    frame: int | None
+    bytes: int  # the file's, as it was when it was looked at …
+    mtime: int
+    digest: str | None  # … of its content; videos have none, as reading them takes long
+    size: tuple[int, int] | None = None
+    poses: tuple[Pose, ...] = ()
+    failed: str | None = None
+
+    @property
+    def entry_name(self) -> str:
+        return self.file if self.frame is None else frame_name(self.file, self.frame)
+
+    @property
+    def entry(self) -> Entry:
+        assert self.size is not None
+        return Entry(self.entry_name, self.size, self.poses)
+
+
+def write_part(run: Run, shard: Shard, outcomes: Iterable[Outcome], drawn: bool) -> Iterator[Outcome]:
+    """Writes them as they come and hands them on; the part is there when the last one has been."""
+    checksum, count = hashlib.sha256(), 0
+    with run.output.writing(part_name(shard.number)) as path, atomic_write(path, "wb") as file:
+
+        def write(content: dict[str, Any]) -> None:
+            line = json.dumps(content, allow_nan=False).encode() + b"\n"
+            checksum.update(line)
+            file.write(line)
+
+        write({**run.heading(shard), "drawn": drawn})
+        for outcome in outcomes:
+            write(_plain(outcome))
+            count += 1
+            yield outcome
+        write({"entries": count, "sha256": checksum.hexdigest()})
+
+
+def _plain(outcome: Outcome) -> dict[str, Any]:
+    facts: dict[str, Any] = {} if outcome.failed is None else {"failed": outcome.failed}
+    facts |= {name: getattr(outcome, name) for name in ("file", "frame", "bytes", "mtime", "digest")}
+    if outcome.failed is None:
+        poses = [{name: value for name, value in p.to_dict().items() if name not in OF_RUN} for p in outcome.poses]
+        facts |= {"size": outcome.size, "poses": poses}
+    return facts
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    run: Run
+    number: int
+    drawn: bool
+    lines: list[bytes]  # of photos
+
+    def __iter__(self) -> Iterator[Outcome]:
+        return map(self._outcome, self.lines)
+
+    def failures(self) -> Iterator[Outcome]:
+        return (self._outcome(line) for line in self.lines if line.startswith(FAILED))
+
+    def _outcome(self, line: bytes) -> Outcome:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.file: IO[bytes] = open(self.path, "r+b" if resume and self.path.exists() else "w+b")  # noqa: SIM115
-            first = self.file.readline()
-            if first.endswith(b"\n"):
-                self._check(first, heading)
-            self.file.seek(0)
-            whole = sum(len(line) for line in self.file if line.endswith(b"\n"))
-            self.file.truncate(whole)
-            self.file.seek(whole)
-            if not whole:
-                self._write(heading)
-        except OSError as error:
-            raise DataError(f"{self.path} cannot be written: {error.strerror or error}") from error
-
-    def __enter__(self) -> Journal:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.file.close()
-
-    def __iter__(self) -> Iterator[Entry]:
-        with open(self.path, "rb") as file:
-            next(file)
-            for number, line in enumerate(file, start=2):
-                try:
-                    yield self._entry(json.loads(line))
-                except (ValueError, KeyError, TypeError, AnnotationError) as error:
-                    raise DataError(f"{self.path}, line {number} is damaged ({error}); {START_OVER}") from None
-
-    def add(self, entry: Entry) -> None:
-        poses = [
-            {name: value for name, value in pose.to_dict().items() if name not in OF_PROMPT} for pose in entry.poses
-        ]
-        try:
-            self._write({"file": entry.file, "size": entry.size, "poses": poses})
-        except OSError as error:
-            raise DataError(f"{self.path} cannot be written: {error.strerror or error}") from error
-
-    def _write(self, content: Any) -> None:
-        self.file.write(json.dumps(content, allow_nan=False).encode() + b"\n")
-        self.file.flush()
-
-    def _entry(self, content: dict[str, Any]) -> Entry:
-        names, skeleton = self.prompt.names, self.prompt.skeleton
-        poses = [replace(Pose.from_dict(pose), names=names, skeleton=skeleton) for pose in content["poses"]]
-        width, height = content["size"]
-        return Entry(content["file"], (width, height), poses)
-
-    def _check(self, line: bytes, wanted: dict[str, Any]) -> None:
-        there = None
-        with suppress(ValueError):
-            there = json.loads(line)
-        if not isinstance(there, dict) or there.keys() != wanted.keys():
-            raise DataError(f"{self.path} is not a journal of this version of edgecape; {START_OVER}")
-        if not _same(there, wanted):
-            raise DataError(f"{self.path} was begun with another support, model or boxes; {START_OVER}")
+            values = json.loads(line)
+            wanted = self.run.wanted
+            poses = (Pose.from_dict(pose) for pose in values.pop("poses", ()))
+            named = tuple(replace(pose, names=wanted.names, skeleton=wanted.skeleton) for pose in poses)
+            size = values.pop("size", None)
+            return Outcome(**values, size=None if size is None else (int(size[0]), int(size[1])), poses=named)
+        except (ValueError, LookupError, TypeError, AttributeError, AnnotationError) as error:
+            place = f"{self.run.output}/{part_name(self.number)}"
+            raise DataError(f"{place} holds what no version of edgecape writes ({error}); {START_OVER}") from None
 
 
-def _heading(prompt: Prompt, boxes: str) -> dict[str, Any]:
-    return {
-        "edgecape journal": VERSION,
-        "model": prompt.model,
-        "names": None if prompt.names is None else list(prompt.names),
-        "skeleton": None if prompt.skeleton is None else [list(edge) for edge in prompt.skeleton],
-        "boxes": boxes,
-        "tokens": np.where(prompt.usable[:, None], prompt.tokens[0].astype(np.float64), 0).round(5).tolist(),
-    }
+def whole_part(run: Run, shard: Shard, damaged: list[str] | None = None) -> Part | None:
+    """As `read_part`, but a part that is damaged is as good as none; it is named in `damaged`."""
+    try:
+        return read_part(run, shard)
+    except DamagedPartError as error:
+        if damaged is not None:
+            damaged.append(str(error))
+        return None
 
 
-def _same(there: dict[str, Any], wanted: dict[str, Any]) -> bool:
-    """Up to rounding: another machine or number of threads computes tokens that differ in their last digits."""
-    tokens, expected = np.array(there["tokens"]), np.array(wanted["tokens"])
-    alike = all(there[name] == value for name, value in wanted.items() if name != "tokens")
-    return alike and tokens.shape == expected.shape and np.allclose(tokens, expected, atol=1e-3)
+def read_part(run: Run, shard: Shard) -> Part | None:
+    """None if it is not there."""
+    name = part_name(shard.number)
+    content = run.output.read(name)
+    if content is None:
+        return None
+    place = f"{run.output}/{name}"
+    heading, *lines = content.splitlines(keepends=True) or [b""]
+    there: Any = None
+    with suppress(ValueError, RecursionError):
+        there = json.loads(heading)
+    if not isinstance(there, dict) or not lines:
+        raise DamagedPartError(f"{place} is damaged: it has no heading or no end")
+    wanted = run.heading(shard)
+    if any(there.get(name) != value for name, value in wanted.items()):
+        if not set(wanted) <= set(there):
+            raise DamagedPartError(f"{place} is damaged: it has no heading")
+        raise DataError(f"{place} belongs to another run; {START_OVER}")
+    last = lines.pop()
+    checksum = hashlib.sha256(b"".join((heading, *lines))).hexdigest()
+    if last != json.dumps({"entries": len(lines), "sha256": checksum}).encode() + b"\n":
+        raise DamagedPartError(f"{place} is damaged: its checksum is wrong")
+    return Part(run, shard.number, bool(there.get("drawn")), lines)

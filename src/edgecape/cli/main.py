@@ -17,6 +17,7 @@ from edgecape.errors import EdgeCapeError, SettingsError
 COMMANDS = {
     "demo": "see it work on bundled pictures, or on two of yours",
     "predict": "find keypoints on photos, from one or a few marked ones",
+    "status": "see what a run has done, what failed and what is left",
     "studio": "mark, predict and correct in the browser",
     "train": "train a model on your own data, in three phases",
     "evaluate": "measure a model beside its baselines with the MP-100 protocol",

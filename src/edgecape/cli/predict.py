@@ -2,44 +2,55 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
 
-if TYPE_CHECKING:
-    from rich.progress import Progress
+from edgecape.io.edge_base import EdgeBase
 
-    from edgecape.batch.parts import Journal
-    from edgecape.formats.boxes import Boxes
-    from edgecape.formats.labels import Entry
-    from edgecape.predictor import EdgeCape
-    from edgecape.types import Prompt, Support
+if TYPE_CHECKING:
+    from edgecape.batch.run import Report, Tally
 
 SOME_FAILED = 1
-KEPT = "what was found is kept: the same command with --skip-existing, and perhaps another --format, writes it"
+GOES_ON = "what was found is kept; the same command goes on from there"
+EVERY = 10.0  # seconds between lines of progress where no bar can be drawn
 Flag = Annotated[bool, FlagCreatePairsOff]
 
 
 def predict(
-    queries: Positional[Annotated[tuple[str, ...], arg(metavar="PHOTO|FOLDER|GLOB|LIST.txt|VIDEO")]],
+    queries: Positional[Annotated[tuple[str, ...], arg(metavar="PHOTO|FOLDER|GLOB|LIST.txt|VIDEO|URI")]],
     support: UseAppendAction[tuple[Path, ...]] = (),
-    points: str | None = None,
+    points: UseAppendAction[tuple[str, ...]] = (),
     edges: str | None = None,
-    output: Annotated[Path, arg(aliases=("-o",))] = Path("edgecape-output"),
+    support_format: str | None = None,
+    support_images: Path | None = None,
+    support_category: str | None = None,
+    edge_base: EdgeBase = "auto",
+    output: Annotated[str, arg(aliases=("-o",))] = "edgecape-output",
     format: str = "csv",
+    category: str = "object",
+    image_ids: Path | None = None,
     draw: Flag = False,
     boxes: Path | None = None,
-    skip_existing: Flag = False,
+    overwrite: Flag = False,
     smooth: Flag = False,
     save_prompt: Path | None = None,
     model: str | None = None,
-    batch_size: int = 8,
+    batch_size: int | None = None,
+    shard: str | None = None,
+    shard_size: int | None = None,
+    engine: Literal["local", "ray"] = "local",
+    workers: int | None = None,
+    quiet: Flag = False,
+    as_json: Annotated[bool, FlagCreatePairsOff, arg(name="json")] = False,
 ) -> int:
     """Find the keypoints of one or a few marked photos on other photos of that kind of object, or on videos.
 
@@ -49,160 +60,164 @@ def predict(
 
     Example: edgecape predict clip.mp4 --support cow.json -o out --smooth --draw
 
-    Every finished photo is kept at once, in journal.jsonl of the output folder. After a crash or Ctrl-C, the same
-    command with --skip-existing goes on from there; after a finished run it does what is new, or writes another format.
+    Example: edgecape predict s3://bucket/photos/ --support cow.json -o s3://bucket/out --engine ray
+
+    What is done is kept in the output, in parts. After a crash or Ctrl-C the same command goes on from there; after a
+    finished run it does what is new, has changed or failed, or writes another format. edgecape status OUT tells how
+    far it is.
 
     Exit code: 0 all was done, 1 some photos could not be done (they are named), 2 bad input.
 
     Args:
-        queries: Photos, folders of photos, patterns, text files with a photo per line, or videos (mp4, avi, mov, mkv,
-            webm), whose frames are called clip.mp4#0, clip.mp4#1, …
+        queries: Photos, folders of photos, patterns, text files with a photo per line, videos (mp4, avi, mov, mkv,
+            webm), whose frames are called clip.mp4#0, clip.mp4#1, …, or places in an object store (s3://bucket/photos/).
         support: A marked photo: our small JSON, COCO, LabelMe or another label file, a saved .prompt, or a photo with
             --points; repeat it for several shots.
-        points: Keypoints "x,y x,y …" of a support given as a photo.
-        edges: Skeleton "0-1 1-2 …" of a support given as a photo; all connected if not given.
-        output: Folder for the results.
+        points: Keypoints "x,y x,y …" of a support given as a photo; once for each such photo, in order.
+        edges: Skeleton "0-1 1-2 …" of supports given as photos; all connected if not given.
+        support_format: Of label files given as support, where it cannot be told: coco, csv, deeplabcut, labelme, …
+        support_images: Folder with the photos of label files given as support, if not beside them.
+        support_category: Which keypoint definition of a label file with several is meant.
+        edge_base: What label files given as support count the keypoints of their edges from; auto decides, and says
+            when it cannot.
+        output: Folder for the results, or a place in an object store.
         format: Of the results: csv, coco, coco-results, cvat, deeplabcut, labelme, labelstudio, sleap, yolo.
-        draw: Also draw the keypoints on every photo and video, in the folder "drawn" of the output folder.
+        category: What the results call the kind of object.
+        image_ids: COCO file whose ids of photos and category the format coco-results takes.
+        draw: Also draw the keypoints on every photo and video, in the folder "drawn" of the output.
         boxes: Label file (COCO, also of boxes only, or another format) with the objects to look at, by photo; the
             whole photo is looked at if not given.
-        skip_existing: Keep what an earlier run with this output folder found.
+        overwrite: Start over: forget what an earlier run with this output found.
         smooth: Steady the keypoints in videos (One-Euro filter); they trail by 2 % of the box side at most.
         save_prompt: Also save what was learned of the support, to be used as --support FILE.prompt without the photos.
         model: A model folder, hub id or official checkpoint; the default model if not given.
-        batch_size: Photos per forward pass.
+        batch_size: Photos per forward pass, 8 if not given; a run that goes on keeps its own.
+        shard: i/n of a job array, as 1/8: this process does every n-th part; the last one to end writes the results.
+        shard_size: Photos in a part; a hundredth of all if not given, 16 at least and 1000 at most.
+        engine: local works in this process, ray on all nodes of a Ray cluster.
+        workers: Models at work with --engine ray; one for each processor, or graphics card, if not given.
+        quiet: Print errors only.
+        as_json: Print a JSON object in the place of the summary.
     """
-    from edgecape.batch import outputs as results
-    from edgecape.batch.queries import find_queries
-    from edgecape.errors import AnnotationError, EdgeCapeError, SettingsError
+    from edgecape.batch.manifest import looked_for
+    from edgecape.batch.outputs import Results, Wanted, check_wanted, least_certain
+    from edgecape.batch.queries import find_queries, without_boxes
+    from edgecape.batch.run import Settings, Task, check_output, run_all
+    from edgecape.batch.supports import read_shown
     from edgecape.formats.boxes import read_boxes
-    from edgecape.io.video import is_video
-
-    found = find_queries(queries, output)
-    results.check_format(format, found)
-    check_folder(output)
-    if batch_size < 1:
-        raise SettingsError(f"--batch-size is {batch_size}; give 1 or more")
-    if smooth and not any(is_video(path) for path in found):
-        raise SettingsError("--smooth is for videos, and there is none; leave it out or name a video")
-    if not support:
-        raise AnnotationError("no support is given; show the model a marked photo with --support")
-    saved = len(support) == 1 and support[0].suffix == ".prompt"
-    shots = [] if saved else [shot for path in support for shot in read_support(path, points, edges)]
-    looked_at = None if boxes is None else read_boxes(boxes)
-    for note in looked_at.notes if looked_at else ():
-        print(note, file=sys.stderr)
-
-    print("loading the model …", flush=True)
-    from edgecape.batch.parts import Journal
-    from edgecape.predictor import EdgeCape
+    from edgecape.io.storage import open_folder
     from edgecape.types import Prompt
 
+    say = Speaker(quiet or as_json)
+    settings = Settings(batch_size, shard_size, parse_shard(shard), engine, workers, overwrite)
+    wanted = Wanted(format, category, image_ids, smooth, draw)
+    place = open_folder(output)
+    notes: list[str] = []
+    left_out: list[str] = []
+    photos = find_queries(queries, notes, left_out)
+    options = {"format": support_format, "images": support_images, "category": support_category}
+    shown = read_shown(support, points, edges, notes, **options, edge_base=edge_base)
+    looked_at = None if boxes is None else read_boxes(boxes)
+    if looked_at is not None:
+        notes += [*looked_at.notes, *without_boxes(photos, looked_at)]
+    check_wanted(wanted, photos, shown)
+    check_output(place)
+    for note in notes:
+        say(f"note: {note}")
+
+    say("loading the model …")
+    from edgecape.predictor import EdgeCape
+
     estimator = EdgeCape.from_pretrained(model)
-    prompt = Prompt.load(support[0]) if saved else estimator.prompt(shots)
+    prompt = shown if isinstance(shown, Prompt) else estimator.prompt(shown)
     if save_prompt is not None:
         prompt.save(save_prompt)
-    digest = "" if looked_at is None else looked_at.digest
-    with Journal(output / "journal.jsonl", prompt, digest, resume=skip_existing) as journal:
-        try:
-            summary, failed = _predict_all(estimator, prompt, found, journal, looked_at, batch_size)
-        except KeyboardInterrupt:
-            print("what was found is kept; the same command with --skip-existing goes on from there", file=sys.stderr)
-            raise
-    entries = results.Steadied(journal) if smooth else journal
+    task = Task(place, looked_for(estimator.fingerprint, shown, looked_at), prompt, looked_at, photos, model)
     try:
-        target = results.write_results(output, entries, format)
-    except EdgeCapeError as error:
-        raise type(error)(f"{error} ({KEPT})") from error
-    if target is not None:
-        summary += f"\n  results  {target}"
-    if draw:
-        with _progress() as progress:
-            done = progress.track(results.draw_all(output, entries, keep=skip_existing), description="drawing")
-            failed += [str(error) for error in done if error is not None]
-        summary += f"\n  drawn    {output / results.DRAWN}"
-    print(summary + _doubtful(journal))
-    for message in failed:
+        report, run = run_all(task, estimator, settings, wanted, say.watch)
+    except KeyboardInterrupt:
+        print(GOES_ON, file=sys.stderr)
+        raise
+    for note in report.notes:
+        say(f"note: {note}")
+    certain = None if report.results is None else least_certain(Results(run))
+    if as_json:
+        Speaker(False)(json.dumps({**asdict(report), "unreadable": left_out, "scores": certain and asdict(certain)}))
+    else:
+        say(summary(report))
+        if certain is not None and certain.lowest:
+            named = ", ".join(f"{file} ({score:.2f})" for score, file in certain.lowest)
+            say(f"  scores   {certain.mean:.2f} on average; look first at {named}")
+    for message in (*left_out, *report.failed.values()):
         print(f"failed: {message}", file=sys.stderr)
-    return SOME_FAILED if failed else 0
+    return SOME_FAILED if left_out or report.failed else 0
 
 
-def _predict_all(
-    estimator: EdgeCape, prompt: Prompt, queries: list[Path], journal: Journal, boxes: Boxes | None, batch_size: int
-) -> tuple[str, list[str]]:
-    """A line that says what happened, and messages of what could not be done."""
-    from edgecape.batch.queries import count
-    from edgecape.batch.run import run
-    from edgecape.errors import EdgeCapeError
-
-    done, before, failed = 0, 0, []
-    start = time.perf_counter()
-    with _progress() as progress:
-        task = progress.add_task("predicting", total=count(queries))
-        for outcome in run(estimator, prompt, queries, journal, boxes, batch_size):
-            if isinstance(outcome, EdgeCapeError):
-                failed.append(str(outcome))
-            elif outcome is None:
-                before += 1
-            else:
-                done += 1
-            progress.advance(task)
-    rate = done / (time.perf_counter() - start)
-    return f"{done} done ({rate:.1f} per second), {before} done before, {len(failed)} failed", failed
+def summary(report: Report) -> str:
+    rate = report.done / report.seconds if report.done else 0.0
+    text = f"{report.done} done ({rate:.1f} per second), {report.before} done before, {len(report.failed)} failed"
+    if report.left:
+        text += f"\n  left     {report.left}: the last process of the job array to end writes the results"
+    if report.results is not None:
+        text += f"\n  results  {report.results}"
+    return text if report.drawn is None else f"{text}\n  drawn    {report.drawn}"
 
 
-def _progress() -> Progress:
-    """A bar that goes when it is done; none where nobody watches."""
-    from rich.progress import MofNCompleteColumn, Progress
+def parse_shard(text: str | None) -> tuple[int, int] | None:
+    from edgecape.errors import SettingsError
 
-    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
-    return Progress(*columns, transient=True, disable=not sys.stdout.isatty())
-
-
-def _doubtful(entries: Iterable[Entry], number: int = 3) -> str:
-    """The least certain results, for a person to look at first."""
-    count, total = 0, 0.0
-    lowest: list[tuple[float, str]] = []
-    for entry in (entry for entry in entries if entry.poses):
-        score = min(pose.score for pose in entry.poses)
-        count, total = count + 1, total + score
-        lowest = sorted([*lowest, (score, entry.file)])[:number]
-    if count <= number:
-        return ""
-    named = ", ".join(f"{file} ({score:.2f})" for score, file in lowest)
-    return f"\n  scores   {total / count:.2f} on average; look first at {named}"
+    if text is None:
+        return None
+    number, _, total = text.partition("/")
+    if not (number.isdecimal() and total.isdecimal() and 1 <= int(number) <= int(total)):
+        raise SettingsError(f"--shard is '{text}'; give i/n with i from 1 to n, as 1/8")
+    return int(number), int(total)
 
 
-def check_folder(output: Path) -> None:
-    """That results can be written there: found out before the work, and without making the folder."""
-    from edgecape.errors import DataError
+class Speaker:
+    """Prints, unless it is told to be quiet; a reader who went away (as `| head` does) does not end a run."""
 
-    there = next(path for path in (output.absolute(), *output.absolute().parents) if path.exists())
-    if not there.is_dir():
-        raise DataError(f"{there} is a file; give a folder for the results with -o")
-    if not os.access(there, os.W_OK):
-        raise DataError(f"nothing can be written to {there}; choose another folder with -o")
+    def __init__(self, quiet: bool):
+        self.quiet = quiet
+
+    def __call__(self, text: str) -> None:
+        if self.quiet:
+            return
+        try:
+            print(text, flush=True)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes when it ends
+            self.quiet = True
+
+    def watch(self, total: int, tallies: Iterable[Tally]) -> Iterator[Tally]:
+        """Hands them on and shows how many have been, how fast, and how long the rest will take."""
+        if not self.quiet and sys.stderr.isatty():
+            yield from _bar(total, tallies)
+            return
+        start = said = time.monotonic()
+        done = failed = 0
+        for tally in tallies:
+            done, failed = done + tally[0], failed + tally[1]
+            now = time.monotonic()
+            if now - said > EVERY:
+                said, rate = now, (done + failed) / (now - start)
+                minutes = max(total - done - failed, 0) / rate / 60
+                self(f"{done + failed} of {total}, {rate:.1f} per second, {minutes:.0f} min left, {failed} failed")
+            yield tally
 
 
-def read_support(path: Path, points: str | None, edges: str | None) -> list[Support]:
-    from edgecape.errors import AnnotationError
-    from edgecape.formats.supports import read_supports
-    from edgecape.io.images import SUFFIXES
-    from edgecape.types import Support
+def _bar(total: int, tallies: Iterable[Tally]) -> Iterator[Tally]:
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress, TextColumn
 
-    if path.suffix.lower() not in SUFFIXES:
-        supports, notes = read_supports(path)
-        for note in notes:
-            print(note, file=sys.stderr)
-        return supports
-    if points is None:
-        raise AnnotationError(f'{path} is a photo without marks; add --points "x,y x,y …" or give a label file')
-    try:
-        keypoints = [tuple(float(value) for value in point.split(",")) for point in points.split()]
-        skeleton = None if edges is None else [tuple(int(k) for k in edge.split("-")) for edge in edges.split()]
-    except ValueError:
-        raise AnnotationError(f'points are "x,y x,y …" and edges "0-1 1-2 …", got {points!r} and {edges!r}') from None
-    return [Support(path, keypoints, skeleton)]
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TextColumn("{task.fields[rate]:.1f} per second"))
+    start, seen = time.monotonic(), 0
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("predicting", total=total, rate=0.0)
+        for tally in tallies:
+            seen += sum(tally)
+            progress.update(task, completed=seen, rate=seen / max(time.monotonic() - start, 1e-3))
+            yield tally
 
 
 def main(arguments: list[str]) -> int:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 from edgecape import formats
 from edgecape.checks import check_box
@@ -18,6 +19,8 @@ from edgecape.values import Box
 
 Size = tuple[int, int] | None
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
@@ -28,10 +31,7 @@ class Boxes:
 
     def find(self, photo: str | os.PathLike[str]) -> list[Box]:
         """By name; where folders hold photos of one name, by as much of the path as the file has."""
-        name = PurePosixPath(Path(photo).as_posix())
-        listed = self.of_name.get(name.name, {})
-        if len(listed) > 1:
-            listed = {file: boxes for file, boxes in listed.items() if _ends_alike(PurePosixPath(file), name)}
+        listed = of_photo(photo, self.of_name)
         if len(listed) != 1:
             what = "several photos of that name" if listed else "no such photo"
             raise AnnotationError(f"image {photo} has no boxes: {self.path} lists {what}")
@@ -94,6 +94,15 @@ def _label_boxes(path: str | os.PathLike[str]) -> Iterator[tuple[str, Size, list
 
 def _size(image: formats.LabelledImage) -> Size:
     return None if image.width is None or image.height is None else (image.width, image.height)
+
+
+def of_photo(photo: str | os.PathLike[str], of_name: dict[str, dict[str, T]]) -> dict[str, T]:
+    """What a file has of a photo; where it lists several of that name, of those whose path ends alike."""
+    name = PurePosixPath(Path(photo).as_posix())
+    listed = of_name.get(name.name, {})
+    if len(listed) < 2:
+        return listed
+    return {file: value for file, value in listed.items() if _ends_alike(PurePosixPath(file), name)}
 
 
 def _ends_alike(one: PurePosixPath, other: PurePosixPath) -> bool:

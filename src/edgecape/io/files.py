@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import uuid
 import zlib
 from collections.abc import Iterator
@@ -29,6 +30,11 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def is_temporary(name: str) -> bool:
+    """Whether `atomic_path` made that name: a file that is there without a living process was never finished."""
+    return re.fullmatch(r"\.[0-9a-f]{32}(\..+)?", name) is not None
 
 
 @contextmanager

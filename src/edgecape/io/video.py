@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,8 @@ def is_video(path: str | os.PathLike[str]) -> bool:
     return Path(path).suffix.lower() in SUFFIXES
 
 
-def frame_name(path: str | os.PathLike[str], number: int) -> str:
-    return f"{Path(path).as_posix()}#{number}"
+def frame_name(file: str, number: int) -> str:
+    return f"{file}#{number}"
 
 
 def parse_frame_name(file: str) -> tuple[str, int] | None:
@@ -64,26 +64,32 @@ def video_facts(path: str | os.PathLike[str]) -> VideoFacts:
         return VideoFacts(fps if 0 < fps < 1e4 else USUAL_FPS, size, int(frames) if 0 < frames < 1e9 else 0)
 
 
-def read_frames(path: str | os.PathLike[str]) -> Iterator[RGB]:
-    """The frames of a video. If the file ends long before it should, the error comes after its last good frame."""
+def read_frames(path: str | os.PathLike[str], first: int = 0, stop: int | None = None) -> Iterator[RGB]:
+    """The frames of a video from the first on, up to `stop`, which all are decoded on the way: seeking is not exact.
+
+    Without `stop`, if the file ends long before it should, the error comes after its last good frame.
+    """
     announced = video_facts(path).frames
     number = 0
     with _opened(path) as capture:
-        while True:
-            there, frame = capture.read()
-            if not there:
+        while stop is None or number < stop:
+            if not capture.grab():
                 break
             number += 1
-            yield cv2.cvtColor(frame, cv2.COLOR_BGR2RGB)
-    if not number:
+            if number > first:
+                there, frame = capture.retrieve()
+                if not there:
+                    break
+                yield cv2.cvtColor(frame, cv2.COLOR_BGR2RGB)
+    if stop is None and not number:
         raise ImageError(f"video {path} has no frame that can be read")
-    if number < CUT_SHORT * announced:
+    if stop is None and number < CUT_SHORT * announced:
         raise ImageError(f"video {path} ends after {number} of {announced} frames; it is damaged or cut short")
 
 
 def write_video(path: str | os.PathLike[str], frames: Iterable[RGB], fps: float) -> None:
     """An .mp4 of frames of one size; a side of odd length loses its last row of pixels, as the codec demands."""
-    writer = None
+    writer, number = None, 0
     with atomic_path(path) as temporary:
         try:
             for frame in frames:
@@ -94,6 +100,20 @@ def write_video(path: str | os.PathLike[str], frames: Iterable[RGB], fps: float)
                 if not writer.isOpened():
                     raise DataError(f"{path} cannot be written as a video of {width} × {height} pixels at {fps} fps")
                 writer.write(cv2.cvtColor(frame, cv2.COLOR_RGB2BGR))
+                number += 1
         finally:
             if writer is not None:
                 writer.release()
+        there = _count(temporary) if number else 0
+        if there < number:  # the writer says nothing of a full disk
+            raise DataError(f"{path} cannot be written: {there} of {number} frames arrived; is the disk full?")
+
+
+def _count(path: Path) -> int:
+    """Frames that can be decoded."""
+    with suppress(ImageError), _opened(path) as capture:
+        number = 0
+        while capture.grab():
+            number += 1
+        return number
+    return 0
