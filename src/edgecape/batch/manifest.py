@@ -25,6 +25,7 @@ from edgecape.formats.boxes import Boxes
 from edgecape.io.files import atomic_write
 from edgecape.io.images import load_image
 from edgecape.io.storage import LocalFolder, RemoteFolder
+from edgecape.runtime.base import Effort
 from edgecape.types import Prompt, Support
 
 VERSION = 1
@@ -81,6 +82,7 @@ class LookedFor:
     skeleton: tuple[tuple[int, int], ...] | None
     symmetry: tuple[tuple[int, int], ...] | None
     boxes: str | None
+    effort: Effort
 
     @cached_property
     def digest(self) -> str:
@@ -89,11 +91,13 @@ class LookedFor:
     def differences(self, other: LookedFor) -> str:
         """In words, for a person who mixed two things up."""
         what = {"model": "model", "support": "support photo or marks", "names": "names of keypoints",
-                "skeleton": "skeleton", "symmetry": "symmetry", "boxes": "boxes"}  # fmt: skip
+                "skeleton": "skeleton", "symmetry": "symmetry", "boxes": "boxes", "effort": "effort"}  # fmt: skip
         return ", ".join(said for name, said in what.items() if getattr(self, name) != getattr(other, name))
 
 
-def looked_for(model: str, shots: Sequence[Support] | Prompt, boxes: Boxes | None) -> LookedFor:
+def looked_for(
+    model: str, shots: Sequence[Support] | Prompt, boxes: Boxes | None, effort: Effort = "auto"
+) -> LookedFor:
     """By what was given, not by what was computed from it, whose last digits differ from machine to machine."""
     if isinstance(shots, Prompt):
         names, skeleton, symmetry = shots.names, shots.skeleton, None
@@ -104,7 +108,8 @@ def looked_for(model: str, shots: Sequence[Support] | Prompt, boxes: Boxes | Non
             for name in ("names", "skeleton", "symmetry")
         )
         content = b"".join(_marks(shot) for shot in shots)
-    return LookedFor(model, _digest(content), names, skeleton, symmetry, None if boxes is None else boxes.digest)
+    of_boxes = None if boxes is None else boxes.digest
+    return LookedFor(model, _digest(content), names, skeleton, symmetry, of_boxes, effort)
 
 
 def _marks(shot: Support) -> bytes:

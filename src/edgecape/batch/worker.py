@@ -101,13 +101,15 @@ class Worker:
             (item.boxes for item in boxes),
             batch_size=self.batch_size,
             errors="return",
+            effort=self.run.wanted.effort,
         )
 
     def _alone(self, item: _Item) -> Any:
         if item.outcome.failed is not None:
             return None
         try:
-            found = self.estimator.predict(self.prompt, [item.image], [item.boxes], errors="return")
+            effort = self.run.wanted.effort
+            found = self.estimator.predict(self.prompt, [item.image], [item.boxes], errors="return", effort=effort)
             return found[0]
         except Exception as error:
             return f"image {item.outcome.file} cannot be done: {type(error).__name__}: {error}"

@@ -15,6 +15,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
 
 from edgecape.io.edge_base import EdgeBase
+from edgecape.runtime.base import Effort
 
 if TYPE_CHECKING:
     from edgecape.batch.run import Report, Tally
@@ -44,6 +45,8 @@ def predict(
     smooth: Flag = False,
     save_prompt: Path | None = None,
     model: str | None = None,
+    runtime: Literal["torch", "onnx"] | None = None,
+    effort: Effort = "auto",
     batch_size: int | None = None,
     shard: str | None = None,
     shard_size: int | None = None,
@@ -90,7 +93,10 @@ def predict(
         overwrite: Start over: forget what an earlier run with this output found.
         smooth: Steady the keypoints in videos (One-Euro filter); they trail by 2 % of the box side at most.
         save_prompt: Also save what was learned of the support, to be used as --support FILE.prompt without the photos.
-        model: A model folder, hub id or official checkpoint; the default model if not given.
+        model: A model folder, hub id or official checkpoint, or what edgecape export wrote; the default model if not
+            given.
+        runtime: What the model must run in; it follows from the model if not given.
+        effort: fast looks at a photo once, best twice and from all sides, auto decides for each photo.
         batch_size: Photos per forward pass, 8 if not given; a run that goes on keeps its own.
         shard: i/n of a job array, as 1/8: this process does every n-th part; the last one to end writes the results.
         shard_size: Photos in a part; a hundredth of all if not given, 16 at least and 1000 at most.
@@ -111,6 +117,7 @@ def predict(
     say = Speaker(quiet or as_json)
     settings = Settings(batch_size, shard_size, parse_shard(shard), engine, workers, overwrite)
     wanted = Wanted(format, category, image_ids, smooth, draw)
+    check_runtime(runtime, model)
     place = open_folder(output)
     notes: list[str] = []
     left_out: list[str] = []
@@ -132,7 +139,7 @@ def predict(
     prompt = shown if isinstance(shown, Prompt) else estimator.prompt(shown)
     if save_prompt is not None:
         prompt.save(save_prompt)
-    task = Task(place, looked_for(estimator.fingerprint, shown, looked_at), prompt, looked_at, photos, model)
+    task = Task(place, looked_for(estimator.fingerprint, shown, looked_at, effort), prompt, looked_at, photos, model)
     try:
         report, run = run_all(task, estimator, settings, wanted, say.watch)
     except KeyboardInterrupt:
@@ -161,6 +168,18 @@ def summary(report: Report) -> str:
     if report.results is not None:
         text += f"\n  results  {report.results}"
     return text if report.drawn is None else f"{text}\n  drawn    {report.drawn}"
+
+
+def check_runtime(runtime: str | None, model: str | None) -> None:
+    from edgecape.errors import SettingsError
+    from edgecape.runtime.onnx_runtime import is_exported
+
+    found = "onnx" if model is not None and is_exported(model) else "torch"
+    if runtime not in (None, found):
+        remedy = (
+            "make one with edgecape export OUT and give --model OUT" if runtime == "onnx" else "give another --model"
+        )
+        raise SettingsError(f"--runtime {runtime} does not go with model {model or 'default'}; {remedy}")
 
 
 def parse_shard(text: str | None) -> tuple[int, int] | None:

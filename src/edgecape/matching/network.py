@@ -55,15 +55,15 @@ class MatchingNetwork(Network):
         return tokens + self.layout_proj(mean_over_shots(waves, visible))
 
     def query_cells(self, query: Tensor) -> Tensor:
-        return super().query_cells(self.smooth(query))
+        return self.smooth(super().query_cells(self.centre(query)))  # both are linear: cheaper in this order
 
-    def smooth(self, query: Tensor) -> Tensor:
-        """Centred, each cell pooled as a support keypoint at the cell's centre would be."""
+    def smooth(self, cells: Tensor) -> Tensor:
+        """Each cell (..., h, w) pooled as a support keypoint at the cell's centre would be."""
         if not self.matching.centre:
-            return query
-        grid = (query.shape[-2], query.shape[-1])
-        pooling = self.pooling(query, cell_centres(*grid, query.device)).to(query.dtype)  # (hw, h, w)
-        return pool(self.centre(query), pooling).transpose(-1, -2).unflatten(-1, grid)
+            return cells
+        grid = (cells.shape[-2], cells.shape[-1])
+        pooling = self.pooling(cells, cell_centres(*grid, cells.device)).to(cells.dtype)  # (hw, h, w)
+        return pool(cells, pooling).transpose(-1, -2).unflatten(-1, grid)
 
     def similarity(self, image: Tensor, keypoints: Tensor, cells: Tensor, tokens: Tensor) -> Tensor:
         refined = super().similarity(image, keypoints, cells, tokens)

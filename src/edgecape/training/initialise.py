@@ -40,7 +40,7 @@ def start_from_matching(network: Network, features: Tensor, whitening: float = 0
     1 makes them equal; most of the way is best (docs/experiments/features.md)."""
     logit_scale, direct = MatchingSettings.logit_scale, 0.0
     if isinstance(network, MatchingNetwork):
-        features, logit_scale = network.smooth(features), network.matching.logit_scale
+        features, logit_scale = network.smooth(network.centre(features)), network.matching.logit_scale
         direct = 0.0 if network.direct is None else float(network.direct)
     width, grid = network.settings.width, (features.shape[-2], features.shape[-1])
     cells = features.permute(0, 2, 3, 1).flatten(0, 2).double()  # (N, C)
