@@ -46,6 +46,16 @@ class VotingSettings:
 
 
 @dataclass(frozen=True)
+class RereadingSettings:
+    """A decoder that reads the similarity again (rereading.py), in the place of the published one."""
+
+    places: bool = True
+    """Tell it where the keypoints lie in the supports; without, the graph alone says which of them belong together."""
+    local_heads: int = 4
+    """Heads of its cross-attention that start by looking at what is near a keypoint; fewer than there are heads."""
+
+
+@dataclass(frozen=True)
 class ViewSettings:
     """Supports and query in mirrors, quarter turns and crop scales (multiview.py)."""
 
@@ -92,6 +102,8 @@ class MatchingSettings:
     lora: LoraSettings = field(default_factory=LoraSettings)
     voting: VotingSettings = field(default_factory=VotingSettings)
     views: ViewSettings = field(default_factory=ViewSettings)
+    rereading: RereadingSettings | None = None
+    """None: the published decoder."""
 
     def __post_init__(self) -> None:
         if self.views.mirror and not self.voting.rounds:

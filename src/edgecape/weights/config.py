@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from edgecape.errors import SettingsError
-from edgecape.matching.settings import LoraSettings, MatchingSettings, ViewSettings, VotingSettings
+from edgecape.matching.settings import LoraSettings, MatchingSettings, RereadingSettings, ViewSettings, VotingSettings
 from edgecape.model.settings import BackboneSettings, NetworkSettings
 
 FORMAT = 2
-NESTED = {"lora": LoraSettings, "voting": VotingSettings, "views": ViewSettings}
+NESTED = {"lora": LoraSettings, "voting": VotingSettings, "views": ViewSettings, "rereading": RereadingSettings}
 Kind = TypeVar("Kind")
 
 
@@ -75,7 +75,7 @@ def _settings(kind: type[Kind], values: dict[str, Any]) -> Kind:
         raise SettingsError(f"unknown setting '{min(unknown)}'; was the model saved by a newer version?")
     found = {}
     for name, value in values.items():
-        if name in NESTED:
+        if name in NESTED and value is not None:
             value = _settings(NESTED[name], value)
         found[name] = tuple(value) if isinstance(value, list) else value  # JSON knows no tuples
     return kind(**found)

@@ -1,0 +1,166 @@
+"""A decoder that reads the similarity again: keypoints look at each other along the graph and at the image, as in the
+published decoder, and then *choose* among the places that matching left open instead of moving away from one of them.
+
+    e     = sine(point)
+    x     = x + inject(e)                                            the stream knows where it is
+    x     = layer(x, e + position_mlp(e), image, position, Ã)        a layer of the published decoder
+    logit = a · similarity + (q · [image cell ; position]) / √d      q from x, 0 at the start; a = 1
+    point = peak of softmax(logit)                                   where the next layer looks
+
+At the start every layer repeats what matching says; what is learned can only choose differently. The parts of it that
+know nothing of the graph are the same whatever the graph is.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from edgecape.errors import SettingsError
+from edgecape.matching.settings import RereadingSettings
+from edgecape.model import graph
+from edgecape.model.attention import PositionedCrossAttention
+from edgecape.model.decoder import DecoderLayer
+from edgecape.model.pose_graph import PoseGraph
+from edgecape.model.positions import sine_of_coordinates
+from edgecape.model.proposals import locate
+from edgecape.model.settings import NetworkSettings
+
+REACH = 0.1  # of a local head at the start: the deviation of what it looks at from its point, in frame sides
+
+
+class Reread(NamedTuple):
+    coordinates: Tensor  # (layers, B, K, 2), peaks of the logits of every layer
+    logits: Tensor  # (layers, B, K, h, w)
+
+
+class FewQueriesAttention(PositionedCrossAttention):
+    """The same function of the same weights, for few queries and many cells: instead of projecting every cell to a key
+    and a value, queries are projected to the space of cells, and the average of cells to a value. Attention itself has
+    no dropout."""
+
+    def forward(
+        self,
+        query: Tensor,
+        query_position: Tensor | None,
+        key: Tensor,
+        key_position: Tensor | None,
+        bias: Tensor | None = None,
+    ) -> Tensor:
+        attention, heads, d = self.attention, self.attention.heads, key.shape[-1]
+        if query_position is None or key_position is None or bias is not None:
+            raise ValueError("both sides need a position, and all cells are seen")
+        K = query.shape[1]
+        q = attention.q_proj(torch.cat((query, query_position), dim=-1)).unflatten(-1, (heads, -1))  # (B, K, H, c)
+        q = q * q.shape[-1] ** -0.5
+        of_content, of_position = (part.unflatten(0, (heads, -1)) for part in attention.k_proj.weight.split(d, dim=1))
+        # The bias of k_proj is the same for all cells: softmax does not see it.
+        in_cells = torch.einsum("bkhc,hcd->bhkd", q, of_content).flatten(1, 2)  # (B, H · K, d)
+        keys = torch.einsum("nd,hcd->hcn", key_position, of_position)
+        where = torch.einsum("bkhc,hcn->bhkn", q, keys).flatten(1, 2)
+        weights = torch.baddbmm(where, in_cells, key.transpose(1, 2)).softmax(dim=-1)  # (B, H · K, hw)
+        seen = (weights @ key).unflatten(1, (heads, K))  # (B, H, K, d)
+        of_value = attention.v_proj.weight.unflatten(0, (heads, -1))
+        values = torch.einsum("bhkd,hcd->bkhc", seen, of_value).flatten(2) + attention.v_proj.bias
+        out: Tensor = self.reduce(attention.out_proj(values))
+        return out
+
+    @torch.no_grad()
+    def start_local(self, number: int) -> None:
+        """The first `number` heads start by looking at what is near the query's position, whatever it shows."""
+        attention = self.attention
+        width = attention.q_proj.weight.shape[0] // 2  # of content, and of position
+        rows = 2 * width // attention.heads  # of a head
+        half = width // 2  # channels of y, then of x; of each the fastest waves
+        channels = torch.cat([torch.arange(start, start + rows // 2) for start in (width, width + half)])
+        # A head's logit is gain² / √rows · Σ cos(2π δ / f): near δ = 0 a parabola of this curvature.
+        pair = torch.arange(rows // 4, dtype=torch.float64)
+        curvature = (2 * math.pi) ** 2 * (10000.0 ** (-4 * pair / half)).sum().item()
+        gain = (rows**0.5 / (curvature * REACH**2)) ** 0.5
+        for head in range(number):
+            for projection in (attention.q_proj, attention.k_proj):
+                mine = projection.weight[head * rows : (head + 1) * rows]
+                mine.zero_()
+                mine[torch.arange(rows), channels] = gain
+
+
+class RereadingLayer(DecoderLayer):
+    """A layer of the published decoder, and what the logits are read with after it."""
+
+    def __init__(self, settings: NetworkSettings, rereading: RereadingSettings):
+        super().__init__(settings)
+        width = settings.width
+        self.to_image = FewQueriesAttention(width, settings.heads, settings.dropout)
+        self.to_image.start_local(rereading.local_heads)
+        self.inject = nn.Linear(width, width)
+        self.norm = nn.LayerNorm(width)
+        self.read = nn.Linear(width, 2 * width)
+        nn.init.zeros_(self.read.weight)
+        nn.init.zeros_(self.read.bias)
+        self.trust = nn.Parameter(torch.ones(()))  # in the similarity
+
+    def reread(self, x: Tensor, image: Tensor, position: Tensor, similarity: Tensor) -> Tensor:
+        """x (B, K, d), image (B, hw, d), position (hw, d), similarity (B, K, h, w) → logits (B, K, h, w)."""
+        with torch.autocast(x.device.type, enabled=False):  # logits are exact whatever the layers are computed in
+            of_content, of_position = self.read(self.norm(x.float())).chunk(2, dim=-1)
+            added = torch.baddbmm(of_position @ position.T, of_content, image.transpose(1, 2))
+            return self.trust * similarity + (added / image.shape[-1] ** 0.5).view_as(similarity)
+
+
+class RereadingDecoder(nn.Module):
+    def __init__(self, settings: NetworkSettings, rereading: RereadingSettings):
+        super().__init__()
+        if not 0 <= rereading.local_heads < settings.heads:
+            raise SettingsError(
+                f"local_heads is {rereading.local_heads}; give 0 to {settings.heads - 1}, of {settings.heads} heads"
+            )
+        self.settings = settings
+        width = settings.width
+        self.layers = nn.ModuleList(RereadingLayer(settings, rereading) for _ in range(settings.decoder_layers))
+        self.position_mlp = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width))
+        self.place_mlp = (
+            nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width)) if rereading.places else None
+        )
+        nn.init.zeros_(self.position_mlp[-1].weight)  # type: ignore[arg-type]
+        nn.init.zeros_(self.position_mlp[-1].bias)  # type: ignore[arg-type]
+
+    def structure(self, pose_graph: PoseGraph) -> Tensor | None:
+        """What the structural bias looks at, as in the published decoder."""
+        if self.settings.bias == "markov":
+            return graph.hop_powers(pose_graph.normalised, self.settings.hops)
+        if self.settings.bias == "shortest_path":
+            return graph.hop_distances(pose_graph.prior, self.settings.hops)
+        return None
+
+    def forward(
+        self,
+        keypoints: Tensor,
+        image: Tensor,
+        position: Tensor,
+        similarity: Tensor,
+        start: Tensor,
+        places: Tensor | None,
+        usable: Tensor,
+        pose_graph: PoseGraph,
+    ) -> Reread:
+        """keypoints (B, K, d), image (B, hw, d), position (hw, d), similarity (B, K, h, w), start (B, K, 2), places
+        (B, K, 2) of the keypoints in the supports, usable (B, K)."""
+        structure, width = self.structure(pose_graph), keypoints.shape[-1]
+        x, point = keypoints, start.detach()
+        if self.place_mlp is not None:
+            if places is None:
+                raise ValueError("a decoder that is told the places of keypoints in the supports needs them")
+            x = x + self.place_mlp(sine_of_coordinates(places, width))
+        coordinates, logits = [], []
+        for layer in self.layers:
+            assert isinstance(layer, RereadingLayer)
+            waves = sine_of_coordinates(point, width)
+            x = x + layer.inject(waves)
+            x = layer(x, waves + self.position_mlp(waves), image, position, usable, pose_graph.normalised, structure)
+            logits.append(layer.reread(x, image, position, similarity))
+            coordinates.append(locate(logits[-1]).peak)
+            point = coordinates[-1].detach()
+        return Reread(torch.stack(coordinates), torch.stack(logits))
