@@ -26,13 +26,21 @@ from edgecape.data.features import FeatureStore
 from edgecape.data.objects import read_coco
 from edgecape.evaluation.episodes import Episode, pairs, protocol_episodes
 from edgecape.evaluation.groups import known_definitions
-from edgecape.evaluation.results import Result, difference, summarise
+from edgecape.evaluation.results import Result, Row, difference, summarise
 from edgecape.io.files import write_json
 from edgecape.matching.network import MatchingNetwork
 from edgecape.matching.settings import RereadingSettings
 from edgecape.runtime.torch_runtime import TorchRuntime
 from edgecape.training.decoder import DecoderTrainer, DecoderTraining
-from edgecape.training.decoder_validation import SKELETONS, DecoderValidation, distances, load_parts
+from edgecape.training.decoder_validation import (
+    SKELETONS,
+    DecoderValidation,
+    best_of_peaks,
+    collapsed,
+    load_parts,
+    off_by,
+    predictions,
+)
 from edgecape.training.encoded import SUFFIX, EncodedEpisodes, write_protocol_part, write_training_part
 from edgecape.training.sampler import EpisodeSampler, EpisodeSettings
 from edgecape.weights.backbones import fingerprint
@@ -124,34 +132,39 @@ def measure(options: argparse.Namespace) -> None:
     """Arms beside each other on the same pairs, and the differences between them and between skeletons."""
     torch.set_num_threads(1)
     val = joined([read(root, "val") for root in options.data])
+    names, table = [category.name for category in val.categories], pair_table(options.data, val)
+    groups = {"all": names} | json.loads((options.encoded / GROUPS).read_text())
+    chosen = {group: [names.index(name) for name in members] for group, members in groups.items()}
     networks: dict[str, MatchingNetwork | None] = {"start": None}
     for folder in options.runs:
         network = load_model(folder / "model").network().eval()
         assert isinstance(network, MatchingNetwork)
         networks[folder.name] = network
-    groups = json.loads((options.encoded / GROUPS).read_text())
-    names = [category.name for category in val.categories]
-    chosen = {"all": list(range(len(names)))} | {k: [names.index(n) for n in v] for k, v in groups.items()}
-    results: dict[str, Result] = {}
-    for condition in ("val", "covered"):
-        parts = load_parts(options.encoded / condition)
-        table = pair_table(options.data, val)
-        for name, network in networks.items():
-            for skeleton, change in {"as given": None, **SKELETONS}.items():
-                if skeleton == "as given" or (network is not None and network.settings.graph != "none"):
-                    found = {index: distances(network, parts[names[index]], change) for index in table}
-                    results[f"{condition}, {name}, {skeleton}"] = result(val, table, found)
     report: dict[str, Any] = {}
-    for name, one in results.items():
-        report[name] = {row.group: percent(row) for row in summarise(one, chosen)}
-    for a, b in combinations(results, 2):
-        (condition, arm, skeleton), (other, arm_b, skeleton_b) = (name.split(", ") for name in (a, b))
-        if condition == other and (arm == arm_b or skeleton == skeleton_b == "as given"):
-            rows = difference(results[b], results[a], chosen)
-            report[f"{condition}, {arm_b} {skeleton_b} − {arm} {skeleton}"] = {row.group: percent(row) for row in rows}
+    for condition in ("val", "covered"):
+        parts = {names.index(name): part for name, part in load_parts(options.encoded / condition).items()}
+        results: dict[tuple[str, str], Result] = {}
+        for name, network in networks.items():
+            told = network is not None and network.settings.graph != "none"
+            for skeleton, change in {"as given": None, **(SKELETONS if told else {})}.items():
+                points = {index: predictions(network, parts[index], change) for index in table}
+                off = {index: off_by(points[index], parts[index]) for index in table}
+                results[name, skeleton] = result(val, table, off)
+                rows = report[f"{condition}, {name}, {skeleton}"] = in_groups(
+                    summarise(results[name, skeleton], chosen)
+                )
+                met = [100 * np.nanmean(collapsed(points[index], parts[index])) for index in table]
+                rows["collapsed"] = [round(float(np.mean(met)), 2)]
+        for number in (2, 3):
+            best = result(val, table, {index: best_of_peaks(parts[index], number) for index in table})
+            report[f"{condition}, best of {number} peaks"] = in_groups(summarise(best, chosen))
+        for a, b in combinations(results, 2):
+            if a[0] == b[0] or a[1] == b[1] == "as given":
+                rows = in_groups(difference(results[b], results[a], chosen))
+                report[f"{condition}, {', '.join(b)} − {', '.join(a)}"] = rows
     write_json(options.out, report, indent=1)
-    for name, found in report.items():
-        print(f"{name:70s}", *(f"{g} {m:6.2f} ({low:.2f} … {high:.2f})" for g, (m, low, high) in found.items()))
+    for name, rows in report.items():
+        print(f"{name:64s}", *(f"{group} {' '.join(f'{value:6.2f}' for value in row)}" for group, row in rows.items()))
 
 
 def pair_table(roots: list[Path], val: Dataset) -> dict[int, list[list[int]]]:
@@ -178,8 +191,9 @@ def result(val: Dataset, table: dict[int, list[list[int]]], found: dict[int, np.
     return Result(val.name, tuple(c.name for c in val.categories), owner, every, np.concatenate(padded), scale)
 
 
-def percent(row: Any) -> list[float]:
-    return [round(100 * values["mPCK@5"], 2) for values in (row.mean, row.low, row.high)]
+def in_groups(rows: list[Row]) -> dict[str, list[float]]:
+    """mPCK@5 of groups of categories in per cent: mean, low, high."""
+    return {row.group: [round(100 * part["mPCK@5"], 2) for part in (row.mean, row.low, row.high)] for row in rows}
 
 
 def main() -> None:

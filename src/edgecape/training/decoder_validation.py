@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from edgecape.errors import DataError
@@ -20,6 +21,7 @@ from edgecape.training.encoded import ROUNDED, SUFFIX, Encoded, load_part
 
 AT_ONCE = 25
 WRONG_EDGES = 16
+TOGETHER, APART = 0.05, 0.15  # in longer sides of the box
 Change = Callable[[Tensor, torch.Generator], Tensor]  # of a skeleton (K, K)
 
 
@@ -45,21 +47,50 @@ def load_parts(folder: Path) -> dict[str, Encoded]:
 
 
 @torch.inference_mode()
-def distances(network: MatchingNetwork | None, part: Encoded, change: Change | None = None) -> Floats:
-    """Of pairs (P, K), relative to the longer side of the query's box, nan where a keypoint does not count.
-    network: None for the peaks of the similarity, where all decoders start."""
+def predictions(network: MatchingNetwork | None, part: Encoded, change: Change | None = None) -> Tensor:
+    """Coordinates (P, K, 2). network: None for the peaks of the similarity, where all decoders start."""
     generator, found = torch.Generator().manual_seed(0), []
     for start in range(0, len(part.usable), AT_ONCE):
         rows = {name: value[start : start + AT_ONCE] for name, value in part._asdict().items()}
         episodes = Encoded(**{name: value.float() if name in ROUNDED else value for name, value in rows.items()})
         if network is None:
-            points = locate(episodes.similarity).peak
+            found.append(locate(episodes.similarity).peak)
         else:
             prior = None if change is None else torch.stack([change(one, generator) for one in episodes.prior])
-            points = decode(network, episodes, prior=prior).coordinates[-1]
-        away = PADDING * (points - episodes.target).norm(dim=-1)
-        found.append(away.masked_fill(~episodes.weight, float("nan")).double().numpy())
-    return np.concatenate(found)
+            found.append(decode(network, episodes, prior=prior).coordinates[-1])
+    return torch.cat(found)
+
+
+def off_by(points: Tensor, part: Encoded) -> Floats:
+    """Distances of points (P, K, 2) to the truth (P, K), relative to the longer side of the query's box; nan where a
+    keypoint does not count."""
+    away = PADDING * (points - part.target).norm(dim=-1)
+    return away.masked_fill(~part.weight, float("nan")).double().numpy()
+
+
+def distances(network: MatchingNetwork | None, part: Encoded, change: Change | None = None) -> Floats:
+    return off_by(predictions(network, part, change), part)
+
+
+def best_of_peaks(part: Encoded, number: int) -> Floats:
+    """Distances (P, K) if one could choose among the highest separate peaks of the similarity: what there is to win by
+    choosing alone."""
+    logits, found = part.similarity.float(), []
+    h, w = logits.shape[-2:]
+    for _ in range(number):
+        found.append(off_by(locate(logits).peak, part))
+        highest = F.one_hot(logits.flatten(2).argmax(dim=-1), h * w).float().unflatten(-1, (h, w))
+        logits = logits.masked_fill(F.max_pool2d(highest, 5, stride=1, padding=2) > 0, -1e4)
+    return np.min(found, axis=0)
+
+
+def collapsed(points: Tensor, part: Encoded) -> Floats:
+    """Which keypoints (P, K) that count were put in one place with another one that is elsewhere in truth; nan for the
+    others."""
+    both = part.weight[:, :, None] & part.weight[:, None] & ~torch.eye(part.weight.shape[1], dtype=torch.bool)
+    found, true = (PADDING * torch.cdist(where, where) for where in (points, part.target))
+    together = (both & (found < TOGETHER) & (true > APART)).any(dim=-1)
+    return together.double().masked_fill(~part.weight, float("nan")).numpy()
 
 
 def score(distance: Floats) -> float:

@@ -14,7 +14,14 @@ import torch
 from edgecape.errors import SettingsError
 from edgecape.matching.settings import MatchingSettings, RereadingSettings
 from edgecape.training.decoder import DecoderTrainer, DecoderTraining, HidingSettings, build, decode, hide, misplaced
-from edgecape.training.decoder_validation import SKELETONS, DecoderValidation, distances, load_parts
+from edgecape.training.decoder_validation import (
+    SKELETONS,
+    DecoderValidation,
+    best_of_peaks,
+    collapsed,
+    distances,
+    load_parts,
+)
 from edgecape.training.encoded import EncodedEpisodes, write_training_part
 from edgecape.training.sampler import EpisodeSampler, EpisodeSettings
 from edgecape.weights.store import Stored, load_model
@@ -173,3 +180,29 @@ def test_validation_measures_skeletons_and_groups(base, folder):
         assert np.array_equal(changed, distances(network, part, change), equal_nan=True)
         assert not np.array_equal(changed, given, equal_nan=True)
         assert np.array_equal(np.isnan(changed), np.isnan(given))
+
+
+def test_the_best_of_more_peaks_is_never_further_off(folder):
+    part = load_parts(folder / "val")["00000"]
+    one, two, three = (best_of_peaks(part, number) for number in (1, 2, 3))
+    assert np.array_equal(one, distances(None, part), equal_nan=True)
+    counts = ~np.isnan(one)
+    assert (
+        (three[counts] <= two[counts]).all()
+        and (two[counts] <= one[counts]).all()
+        and two[counts].sum() < one[counts].sum()
+    )
+
+
+def test_keypoints_are_collapsed_where_two_that_are_apart_share_a_place(folder):
+    part = load_parts(folder / "val")["00000"]
+    K = part.usable.shape[1]
+    true = torch.rand(len(part.usable), K, 2, generator=torch.Generator().manual_seed(0))
+    part = part._replace(target=true, weight=torch.ones_like(part.weight))
+    part.weight[:, 2] = False
+    true[:, :3] = torch.tensor([[0.1, 0.1], [0.9, 0.9], [0.9, 0.1]])
+    assert not np.nan_to_num(collapsed(true, part)).any()
+    points = true.clone()
+    points[:, 1] = points[:, 2] = true[:, 0]
+    found = collapsed(points, part)
+    assert (found[:, :2] == 1).all() and np.isnan(found[:, 2]).all()
