@@ -10,10 +10,10 @@ from torch import nn
 
 from edgecape.errors import SettingsError
 from edgecape.matching.network import build_network
-from edgecape.matching.rereading import REACH, FewQueriesAttention
+from edgecape.matching.rereading import REACH, FewQueriesAttention, Waves
 from edgecape.matching.settings import MatchingSettings, RereadingSettings
 from edgecape.model.attention import PositionedCrossAttention
-from edgecape.model.positions import sine_of_coordinates, sine_of_grid
+from edgecape.model.proposals import cell_centres
 from edgecape.weights.config import ModelConfig
 
 import tiny
@@ -37,19 +37,27 @@ def test_attention_of_few_queries_is_the_published_one():
 def test_a_local_head_starts_by_looking_round_its_point():
     """With cells that hold their own place, what it sees is where it looks."""
     width, side = 64, 16
+    waves, centres = Waves(width), cell_centres(side, side)
     attention = FewQueriesAttention(width, 2, 0.0).eval()
-    attention.start_local(1)
-    position = sine_of_grid(side, side, width)
-    y, x = torch.meshgrid(*(torch.arange(1, side + 1) / side,) * 2, indexing="ij")
+    attention.start_local(1, waves.power())
     cells = torch.zeros(1, side * side, width)
-    cells[0, :, 0], cells[0, :, 1] = x.flatten(), y.flatten()
+    cells[0, :, :2] = centres
     for projection in (attention.attention.v_proj, attention.attention.out_proj, attention.reduce):
         nn.init.zeros_(projection.bias)
         nn.init.eye_(projection.weight)
     points = torch.tensor([[[0.5, 0.5], [0.3, 0.7], [0.75, 0.4]]])
-    waves = sine_of_coordinates(points, width)
-    seen = attention(torch.randn(1, 3, width), waves, cells, position)[..., :2]
+    seen = attention(torch.randn(1, 3, width), waves(points), cells, waves(centres))[..., :2]
     assert (seen - points).abs().max() < REACH / 2
+
+
+def test_the_product_of_two_places_is_a_bell():
+    waves, width = Waves(256), 256
+    middle, away = torch.tensor([0.4, 0.6]), torch.linspace(0, 0.6, 25)[:, None]
+    for direction in ((1.0, 0.0), (0.0, -1.0), (0.6, 0.8)):
+        there = middle + away * torch.tensor(direction)
+        product = waves(there) @ waves(middle) / width
+        torch.testing.assert_close(product, torch.exp(-(away[:, 0] ** 2) / (2 * REACH**2)), atol=0.03, rtol=0)
+    torch.testing.assert_close(waves(torch.rand(50, 2)).norm(dim=-1), torch.full((50,), 16.0))
 
 
 def untrained(matching: MatchingSettings, **changes: object):
@@ -84,7 +92,7 @@ def test_only_one_that_is_told_knows_where_keypoints_lie_in_the_support():
         network = tiny.network(matching=matching, graph="fixed", bias="off")
         encoded = network.encode_support(plain.support, plain.visible, plain.prior, plain.coordinates)
         image, keypoints, proposals = network.match(network.query_cells(plain.query), encoded)
-        seen = (keypoints, image, network.position(proposals.similarity), *proposals[::2])
+        seen = (keypoints, image, *proposals[::2])
         logits = network.decoder(*seen, encoded.places, encoded.usable, encoded.graph).logits[0]
         assert ((logits - logits[:, :1]).abs().max() > 1e-3) == differ
 

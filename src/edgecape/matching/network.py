@@ -93,7 +93,6 @@ class MatchingNetwork(Network):
         found = self.decoder(
             keypoints,
             image,
-            self.position(proposals.similarity),
             proposals.similarity,
             start,
             support.places,

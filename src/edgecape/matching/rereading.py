@@ -1,14 +1,17 @@
 """A decoder that reads the similarity again: keypoints look at each other along the graph and at the image, as in the
 published decoder, and then *choose* among the places that matching left open instead of moving away from one of them.
 
-    e     = sine(point)
+    e     = waves(point)
     x     = x + inject(e)                                            the stream knows where it is
-    x     = layer(x, e + position_mlp(e), image, position, Ã)        a layer of the published decoder
-    logit = a · similarity + (q · [image cell ; position]) / √d      q from x, 0 at the start; a = 1
+    x     = layer(x, e + position_mlp(e), image, cells, Ã)           a layer of the published decoder
+    logit = a · similarity + q · [image ; cells] / √d                q from x, 0 at the start; a = 1
     point = peak of softmax(logit)                                   where the next layer looks
 
 At the start every layer repeats what matching says; what is learned can only choose differently. The parts of it that
 know nothing of the graph are the same whatever the graph is.
+
+Places are told by waves of our own. The published ones are at most one period per frame: two places a cell apart differ
+by less than a hundredth of their norm, and no product of them has a peak. Products of these are bell-shaped (`REACH`).
 """
 
 from __future__ import annotations
@@ -25,11 +28,11 @@ from edgecape.model import graph
 from edgecape.model.attention import PositionedCrossAttention
 from edgecape.model.decoder import DecoderLayer
 from edgecape.model.pose_graph import PoseGraph
-from edgecape.model.positions import sine_of_coordinates
-from edgecape.model.proposals import locate
+from edgecape.model.proposals import cell_centres, locate
 from edgecape.model.settings import NetworkSettings
 
-REACH = 0.1  # of a local head at the start: the deviation of what it looks at from its point, in frame sides
+REACH = 0.12  # deviation of the bell that the product of two waves is, in frame sides
+LOCAL = 8.0  # how much more a local head looks at its point than elsewhere, at the start, in logits
 
 
 class Reread(NamedTuple):
@@ -69,32 +72,53 @@ class FewQueriesAttention(PositionedCrossAttention):
         return out
 
     @torch.no_grad()
-    def start_local(self, number: int) -> None:
-        """The first `number` heads start by looking at what is near the query's position, whatever it shows."""
+    def start_local(self, number: int, power: Tensor) -> None:
+        """The first `number` heads start by looking at what is near the query's position, whatever it shows. power: of
+        each channel of the waves."""
         attention = self.attention
-        width = attention.q_proj.weight.shape[0] // 2  # of content, and of position
-        rows = 2 * width // attention.heads  # of a head
-        half = width // 2  # channels of y, then of x; of each the fastest waves
-        channels = torch.cat([torch.arange(start, start + rows // 2) for start in (width, width + half)])
-        # A head's logit is gain² / √rows · Σ cos(2π δ / f): near δ = 0 a parabola of this curvature.
-        pair = torch.arange(rows // 4, dtype=torch.float64)
-        curvature = (2 * math.pi) ** 2 * (10000.0 ** (-4 * pair / half)).sum().item()
-        gain = (rows**0.5 / (curvature * REACH**2)) ** 0.5
+        width = len(power)  # of content, and of position
+        rows = 2 * width // attention.heads  # of a head: it sees the slowest waves
+        gain = (LOCAL * rows**0.5 / power[:rows].sum()).sqrt()
         for head in range(number):
             for projection in (attention.q_proj, attention.k_proj):
                 mine = projection.weight[head * rows : (head + 1) * rows]
                 mine.zero_()
-                mine[torch.arange(rows), channels] = gain
+                mine[:, width : width + rows] = gain * torch.eye(rows)
+
+
+class Waves(nn.Module):
+    """Places (..., 2) in [0, 1] → (..., width): cosines and sines of the lowest frequencies of a frame of twice the
+    size, so that opposite borders stay apart; weighted so that the product of two places is a bell of deviation REACH,
+    and of the norm that a layer norm gives, √width."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        highest = math.ceil(width**0.5)
+        half_plane = [(x, y) for x in range(highest + 1) for y in range(-highest, highest + 1) if x > 0 or y >= 0]
+        lowest = sorted(half_plane, key=lambda wave: (wave[0] ** 2 + wave[1] ** 2, wave))[: width // 2]
+        frequency = torch.tensor(lowest, dtype=torch.float32) * math.pi  # (width / 2, 2)
+        power = torch.exp(-(frequency * REACH).square().sum(dim=-1) / 2)
+        power = power * width / power.sum()
+        self.register_buffer("frequency", frequency, persistent=False)
+        self.register_buffer("amplitude", power.sqrt(), persistent=False)
+
+    def forward(self, places: Tensor) -> Tensor:
+        phase = places @ self.frequency.T  # type: ignore[operator]
+        return (torch.stack((phase.cos(), phase.sin()), dim=-1) * self.amplitude[:, None]).flatten(-2)  # type: ignore[index]
+
+    def power(self) -> Tensor:
+        """Of each channel, on average."""
+        return (self.amplitude.square() / 2).repeat_interleave(2)  # type: ignore[operator]
 
 
 class RereadingLayer(DecoderLayer):
     """A layer of the published decoder, and what the logits are read with after it."""
 
-    def __init__(self, settings: NetworkSettings, rereading: RereadingSettings):
+    def __init__(self, settings: NetworkSettings, rereading: RereadingSettings, power: Tensor):
         super().__init__(settings)
         width = settings.width
         self.to_image = FewQueriesAttention(width, settings.heads, settings.dropout)
-        self.to_image.start_local(rereading.local_heads)
+        self.to_image.start_local(rereading.local_heads, power)
         self.inject = nn.Linear(width, width)
         self.norm = nn.LayerNorm(width)
         self.read = nn.Linear(width, 2 * width)
@@ -102,11 +126,11 @@ class RereadingLayer(DecoderLayer):
         nn.init.zeros_(self.read.bias)
         self.trust = nn.Parameter(torch.ones(()))  # in the similarity
 
-    def reread(self, x: Tensor, image: Tensor, position: Tensor, similarity: Tensor) -> Tensor:
-        """x (B, K, d), image (B, hw, d), position (hw, d), similarity (B, K, h, w) → logits (B, K, h, w)."""
+    def reread(self, x: Tensor, image: Tensor, cells: Tensor, similarity: Tensor) -> Tensor:
+        """x (B, K, d), image (B, hw, d), cells (hw, d), similarity (B, K, h, w) → logits (B, K, h, w)."""
         with torch.autocast(x.device.type, enabled=False):  # logits are exact whatever the layers are computed in
             of_content, of_position = self.read(self.norm(x.float())).chunk(2, dim=-1)
-            added = torch.baddbmm(of_position @ position.T, of_content, image.transpose(1, 2))
+            added = torch.baddbmm(of_position @ cells.T, of_content, image.transpose(1, 2))
             return self.trust * similarity + (added / image.shape[-1] ** 0.5).view_as(similarity)
 
 
@@ -119,7 +143,9 @@ class RereadingDecoder(nn.Module):
             )
         self.settings = settings
         width = settings.width
-        self.layers = nn.ModuleList(RereadingLayer(settings, rereading) for _ in range(settings.decoder_layers))
+        self.waves = Waves(width)
+        power = self.waves.power()
+        self.layers = nn.ModuleList(RereadingLayer(settings, rereading, power) for _ in range(settings.decoder_layers))
         self.position_mlp = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width))
         self.place_mlp = (
             nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width)) if rereading.places else None
@@ -139,28 +165,28 @@ class RereadingDecoder(nn.Module):
         self,
         keypoints: Tensor,
         image: Tensor,
-        position: Tensor,
         similarity: Tensor,
         start: Tensor,
         places: Tensor | None,
         usable: Tensor,
         pose_graph: PoseGraph,
     ) -> Reread:
-        """keypoints (B, K, d), image (B, hw, d), position (hw, d), similarity (B, K, h, w), start (B, K, 2), places
-        (B, K, 2) of the keypoints in the supports, usable (B, K)."""
-        structure, width = self.structure(pose_graph), keypoints.shape[-1]
+        """keypoints (B, K, d), image (B, hw, d), similarity (B, K, h, w), start (B, K, 2), places (B, K, 2) of the
+        keypoints in the supports, usable (B, K)."""
+        structure = self.structure(pose_graph)
+        cells = self.waves(cell_centres(similarity.shape[-2], similarity.shape[-1], similarity.device))
         x, point = keypoints, start.detach()
         if self.place_mlp is not None:
             if places is None:
                 raise ValueError("a decoder that is told the places of keypoints in the supports needs them")
-            x = x + self.place_mlp(sine_of_coordinates(places, width))
+            x = x + self.place_mlp(self.waves(places))
         coordinates, logits = [], []
         for layer in self.layers:
             assert isinstance(layer, RereadingLayer)
-            waves = sine_of_coordinates(point, width)
-            x = x + layer.inject(waves)
-            x = layer(x, waves + self.position_mlp(waves), image, position, usable, pose_graph.normalised, structure)
-            logits.append(layer.reread(x, image, position, similarity))
+            here = self.waves(point)
+            x = x + layer.inject(here)
+            x = layer(x, here + self.position_mlp(here), image, cells, usable, pose_graph.normalised, structure)
+            logits.append(layer.reread(x, image, cells, similarity))
             coordinates.append(locate(logits[-1]).peak)
             point = coordinates[-1].detach()
         return Reread(torch.stack(coordinates), torch.stack(logits))

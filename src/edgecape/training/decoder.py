@@ -156,10 +156,7 @@ def decode(
     graph = graph_of(network, episodes, episodes.prior if prior is None else prior)
     decoder = network.decoder
     assert isinstance(decoder, RereadingDecoder)
-    position = network.position(similarity)
-    found: Reread = decoder(
-        keypoints, episodes.image, position, similarity, start, episodes.places, episodes.usable, graph
-    )
+    found: Reread = decoder(keypoints, episodes.image, similarity, start, episodes.places, episodes.usable, graph)
     return found
 
 
