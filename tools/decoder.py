@@ -112,7 +112,7 @@ def train(options: argparse.Namespace) -> None:
         default,
         graph=options.graph,
         bias=options.bias,
-        rereading=RereadingSettings(places=not options.without_places),
+        rereading=RereadingSettings(not options.without_places, not (options.without_places or options.without_votes)),
         hiding=replace(default.hiding, episodes=0.0 if options.without_hiding else default.hiding.episodes),
         learns=options.learns,
         steps=options.steps,
@@ -219,6 +219,7 @@ def main() -> None:
     arm.add_argument("--learns", choices=("decoder", "graph", "both"), default="decoder")
     arm.add_argument("--faintest", type=float, default=0.0)
     arm.add_argument("--without-places", action="store_true")
+    arm.add_argument("--without-votes", action="store_true")
     arm.add_argument("--without-hiding", action="store_true")
     arm.add_argument("--parts", type=int, default=0, help="learn from the first so many parts; 0: all that are there")
     arm.add_argument("--steps", type=int, default=20000)

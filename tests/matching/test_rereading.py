@@ -19,7 +19,7 @@ from edgecape.weights.config import ModelConfig
 import tiny
 
 TOLD = MatchingSettings(rereading=RereadingSettings(local_heads=1))
-UNTOLD = MatchingSettings(layout=False, rereading=RereadingSettings(places=False, local_heads=1))
+UNTOLD = MatchingSettings(layout=False, rereading=RereadingSettings(places=False, votes=False, local_heads=1))
 
 
 @torch.no_grad()

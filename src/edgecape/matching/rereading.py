@@ -1,10 +1,10 @@
 """A decoder that reads the similarity again: keypoints look at each other along the graph and at the image, as in the
 published decoder, and then *choose* among the places that matching left open instead of moving away from one of them.
 
-    e     = waves(point)
-    x     = x + inject(e)                                            the stream knows where it is
+    e     = waves(point), v = waves(voted)                           where it is, and where the others vote it to be
+    x     = x + inject([e ; v])                                      the stream knows both
     x     = layer(x, e + position_mlp(e), image, cells, Ã)           a layer of the published decoder
-    logit = a · similarity + q · [image ; cells] / √d                q from x, 0 at the start; a = 1
+    logit = a · similarity + (q · [image ; cells] + g v · cells) / √d    q and g from x, 0 at the start; a = 1
     point = peak of softmax(logit)                                   where the next layer looks
 
 At the start every layer repeats what matching says; what is learned can only choose differently. The parts of it that
@@ -23,7 +23,8 @@ import torch
 from torch import Tensor, nn
 
 from edgecape.errors import SettingsError
-from edgecape.matching.settings import RereadingSettings
+from edgecape.matching.settings import RereadingSettings, VotingSettings
+from edgecape.matching.voting import from_neighbours, within_two_hops
 from edgecape.model import graph
 from edgecape.model.attention import PositionedCrossAttention
 from edgecape.model.decoder import DecoderLayer
@@ -99,16 +100,18 @@ class Waves(nn.Module):
         frequency = torch.tensor(lowest, dtype=torch.float32) * math.pi  # (width / 2, 2)
         power = torch.exp(-(frequency * REACH).square().sum(dim=-1) / 2)
         power = power * width / power.sum()
+        self.frequency: Tensor
+        self.amplitude: Tensor
         self.register_buffer("frequency", frequency, persistent=False)
         self.register_buffer("amplitude", power.sqrt(), persistent=False)
 
     def forward(self, places: Tensor) -> Tensor:
-        phase = places @ self.frequency.T  # type: ignore[operator]
-        return (torch.stack((phase.cos(), phase.sin()), dim=-1) * self.amplitude[:, None]).flatten(-2)  # type: ignore[index]
+        phase = (places[..., None, :] * self.frequency).sum(dim=-1)  # no product of matrices: those may be rounded
+        return (torch.stack((phase.cos(), phase.sin()), dim=-1) * self.amplitude[:, None]).flatten(-2)
 
     def power(self) -> Tensor:
         """Of each channel, on average."""
-        return (self.amplitude.square() / 2).repeat_interleave(2)  # type: ignore[operator]
+        return (self.amplitude.square() / 2).repeat_interleave(2)
 
 
 class RereadingLayer(DecoderLayer):
@@ -120,16 +123,25 @@ class RereadingLayer(DecoderLayer):
         self.to_image = FewQueriesAttention(width, settings.heads, settings.dropout)
         self.to_image.start_local(rereading.local_heads, power)
         self.inject = nn.Linear(width, width)
+        self.inject_voted = nn.Linear(width, width) if rereading.votes else None
+        self.heed = nn.Linear(width, 1) if rereading.votes else None  # the votes; not at all at the start
+        if self.heed is not None:
+            nn.init.zeros_(self.heed.weight)
+            nn.init.zeros_(self.heed.bias)
         self.norm = nn.LayerNorm(width)
         self.read = nn.Linear(width, 2 * width)
         nn.init.zeros_(self.read.weight)
         nn.init.zeros_(self.read.bias)
         self.trust = nn.Parameter(torch.ones(()))  # in the similarity
 
-    def reread(self, x: Tensor, image: Tensor, cells: Tensor, similarity: Tensor) -> Tensor:
-        """x (B, K, d), image (B, hw, d), cells (hw, d), similarity (B, K, h, w) → logits (B, K, h, w)."""
+    def reread(self, x: Tensor, image: Tensor, cells: Tensor, similarity: Tensor, voted: Tensor | None) -> Tensor:
+        """x (B, K, d), image (B, hw, d), cells (hw, d), similarity (B, K, h, w), voted (B, K, d), waves, → logits
+        (B, K, h, w)."""
         with torch.autocast(x.device.type, enabled=False):  # logits are exact whatever the layers are computed in
-            of_content, of_position = self.read(self.norm(x.float())).chunk(2, dim=-1)
+            x = self.norm(x.float())
+            of_content, of_position = self.read(x).chunk(2, dim=-1)
+            if self.heed is not None and voted is not None:
+                of_position = of_position + self.heed(x) * voted
             added = torch.baddbmm(of_position @ cells.T, of_content, image.transpose(1, 2))
             return self.trust * similarity + (added / image.shape[-1] ** 0.5).view_as(similarity)
 
@@ -161,6 +173,16 @@ class RereadingDecoder(nn.Module):
             return graph.hop_distances(pose_graph.prior, self.settings.hops)
         return None
 
+    def votes(self, logits: Tensor, places: Tensor, usable: Tensor, A_norm: Tensor) -> Tensor:
+        """Where the others vote each keypoint to be (B, K, 2), by what they look like so far: logits (B, K, h, w).
+        Gradients reach the graph."""
+        mass = logits.flatten(2).softmax(dim=-1)
+        centres = cell_centres(logits.shape[-2], logits.shape[-1], logits.device)
+        confidence = mass.amax(dim=-1) * usable
+        with torch.autocast(logits.device.type, enabled=False):  # places are exact too
+            votes = within_two_hops(A_norm.float())
+            return from_neighbours(places, mass @ centres, confidence, votes, VotingSettings.ridge)
+
     def forward(
         self,
         keypoints: Tensor,
@@ -180,13 +202,18 @@ class RereadingDecoder(nn.Module):
             if places is None:
                 raise ValueError("a decoder that is told the places of keypoints in the supports needs them")
             x = x + self.place_mlp(self.waves(places))
-        coordinates, logits = [], []
+        coordinates: list[Tensor] = []
+        logits: list[Tensor] = []
         for layer in self.layers:
             assert isinstance(layer, RereadingLayer)
-            here = self.waves(point)
+            here, voted = self.waves(point), None
             x = x + layer.inject(here)
+            if layer.inject_voted is not None and places is not None:
+                known = logits[-1] if logits else similarity
+                voted = self.waves(self.votes(known.detach(), places, usable, pose_graph.normalised))
+                x = x + layer.inject_voted(voted)
             x = layer(x, here + self.position_mlp(here), image, cells, usable, pose_graph.normalised, structure)
-            logits.append(layer.reread(x, image, cells, similarity))
+            logits.append(layer.reread(x, image, cells, similarity, voted))
             coordinates.append(locate(logits[-1]).peak)
             point = coordinates[-1].detach()
         return Reread(torch.stack(coordinates), torch.stack(logits))

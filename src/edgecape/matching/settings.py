@@ -51,8 +51,14 @@ class RereadingSettings:
 
     places: bool = True
     """Tell it where the keypoints lie in the supports; without, the graph alone says which of them belong together."""
+    votes: bool = True
+    """Tell it at every layer where the others vote a keypoint to be (voting.py), along the graph; needs places."""
     local_heads: int = 4
     """Heads of its cross-attention that start by looking at what is near a keypoint; fewer than there are heads."""
+
+    def __post_init__(self) -> None:
+        if self.votes and not self.places:
+            raise SettingsError("votes need places: a neighbour votes by where both lie in the supports")
 
 
 @dataclass(frozen=True)
