@@ -112,7 +112,9 @@ def train(options: argparse.Namespace) -> None:
         default,
         graph=options.graph,
         bias=options.bias,
-        rereading=RereadingSettings(not options.without_places, not (options.without_places or options.without_votes)),
+        rereading=RereadingSettings(
+            places=not options.without_places, votes=not (options.without_places or options.without_votes)
+        ),
         hiding=replace(default.hiding, episodes=0.0 if options.without_hiding else default.hiding.episodes),
         learns=options.learns,
         steps=options.steps,

@@ -10,7 +10,7 @@ from torch import nn
 
 from edgecape.errors import SettingsError
 from edgecape.matching.network import build_network
-from edgecape.matching.rereading import REACH, FewQueriesAttention, Waves
+from edgecape.matching.rereading import FewQueriesAttention, Waves
 from edgecape.matching.settings import MatchingSettings, RereadingSettings
 from edgecape.model.attention import PositionedCrossAttention
 from edgecape.model.proposals import cell_centres
@@ -18,6 +18,7 @@ from edgecape.weights.config import ModelConfig
 
 import tiny
 
+REACH = RereadingSettings.reach
 TOLD = MatchingSettings(rereading=RereadingSettings(local_heads=1))
 UNTOLD = MatchingSettings(layout=False, rereading=RereadingSettings(places=False, votes=False, local_heads=1))
 
@@ -37,7 +38,7 @@ def test_attention_of_few_queries_is_the_published_one():
 def test_a_local_head_starts_by_looking_round_its_point():
     """With cells that hold their own place, what it sees is where it looks."""
     width, side = 64, 16
-    waves, centres = Waves(width), cell_centres(side, side)
+    waves, centres = Waves(width, REACH), cell_centres(side, side)
     attention = FewQueriesAttention(width, 2, 0.0).eval()
     attention.start_local(1, waves.power())
     cells = torch.zeros(1, side * side, width)
@@ -51,7 +52,7 @@ def test_a_local_head_starts_by_looking_round_its_point():
 
 
 def test_the_product_of_two_places_is_a_bell():
-    waves, width = Waves(256), 256
+    waves, width = Waves(256, REACH), 256
     middle, away = torch.tensor([0.4, 0.6]), torch.linspace(0, 0.6, 25)[:, None]
     for direction in ((1.0, 0.0), (0.0, -1.0), (0.6, 0.8)):
         there = middle + away * torch.tensor(direction)
@@ -117,3 +118,23 @@ def test_it_is_saved_with_a_model_and_part_of_its_identity():
     content = without.to_dict()
     del content["matching"]["rereading"]  # as models were saved before there was such a decoder
     assert ModelConfig.from_dict(content).identity() == without.identity() != with_it.identity()
+
+
+def test_settings_that_contradict():
+    with pytest.raises(SettingsError, match="votes need places"):
+        RereadingSettings(places=False)
+    with pytest.raises(SettingsError, match="reach 0"):
+        RereadingSettings(reach=0)
+
+
+@torch.no_grad()
+def test_votes_bring_a_keypoint_without_similarity_where_the_others_want_it():
+    """Query and support lie alike; the third keypoint looks like nothing, its neighbours are found."""
+    decoder = untrained(TOLD, graph="fixed", bias="off").decoder
+    places = cell_centres(6, 6)[[7, 10, 25, 28]][None]
+    logits = torch.zeros(1, 4, 36)
+    for k, cell in enumerate((7, 10, 25, 28)):
+        logits[0, k, cell] = 0.0 if k == 2 else 40.0
+    square = torch.tensor([[0, 1, 1, 0], [1, 0, 0, 1], [1, 0, 0, 1], [0, 1, 1, 0]]) / 2
+    voted = decoder.votes(logits.unflatten(-1, (6, 6)), places, torch.ones(1, 4, dtype=torch.bool), square[None])
+    torch.testing.assert_close(voted[0, 2], places[0, 2], atol=0.03, rtol=0)

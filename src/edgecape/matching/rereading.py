@@ -11,7 +11,7 @@ At the start every layer repeats what matching says; what is learned can only ch
 know nothing of the graph are the same whatever the graph is.
 
 Places are told by waves of our own. The published ones are at most one period per frame: two places a cell apart differ
-by less than a hundredth of their norm, and no product of them has a peak. Products of these are bell-shaped (`REACH`).
+by less than a hundredth of their norm, and no product of them has a peak. Products of these are bell-shaped.
 """
 
 from __future__ import annotations
@@ -23,16 +23,14 @@ import torch
 from torch import Tensor, nn
 
 from edgecape.errors import SettingsError
-from edgecape.matching.settings import RereadingSettings, VotingSettings
+from edgecape.matching.settings import RereadingSettings
 from edgecape.matching.voting import from_neighbours, within_two_hops
-from edgecape.model import graph
 from edgecape.model.attention import PositionedCrossAttention
-from edgecape.model.decoder import DecoderLayer
+from edgecape.model.decoder import DecoderLayer, bias_structure
 from edgecape.model.pose_graph import PoseGraph
 from edgecape.model.proposals import cell_centres, locate
 from edgecape.model.settings import NetworkSettings
 
-REACH = 0.12  # deviation of the bell that the product of two waves is, in frame sides
 LOCAL = 8.0  # how much more a local head looks at its point than elsewhere, at the start, in logits
 
 
@@ -89,16 +87,16 @@ class FewQueriesAttention(PositionedCrossAttention):
 
 class Waves(nn.Module):
     """Places (..., 2) in [0, 1] → (..., width): cosines and sines of the lowest frequencies of a frame of twice the
-    size, so that opposite borders stay apart; weighted so that the product of two places is a bell of deviation REACH,
-    and of the norm that a layer norm gives, √width."""
+    size, so that opposite borders stay apart; weighted so that the product of two places is a bell of deviation
+    `reach`, and of the norm that a layer norm gives, √width."""
 
-    def __init__(self, width: int):
+    def __init__(self, width: int, reach: float):
         super().__init__()
         highest = math.ceil(width**0.5)
         half_plane = [(x, y) for x in range(highest + 1) for y in range(-highest, highest + 1) if x > 0 or y >= 0]
         lowest = sorted(half_plane, key=lambda wave: (wave[0] ** 2 + wave[1] ** 2, wave))[: width // 2]
         frequency = torch.tensor(lowest, dtype=torch.float32) * math.pi  # (width / 2, 2)
-        power = torch.exp(-(frequency * REACH).square().sum(dim=-1) / 2)
+        power = torch.exp(-(frequency * reach).square().sum(dim=-1) / 2)
         power = power * width / power.sum()
         self.frequency: Tensor
         self.amplitude: Tensor
@@ -153,9 +151,9 @@ class RereadingDecoder(nn.Module):
             raise SettingsError(
                 f"local_heads is {rereading.local_heads}; give 0 to {settings.heads - 1}, of {settings.heads} heads"
             )
-        self.settings = settings
+        self.settings, self.rereading = settings, rereading
         width = settings.width
-        self.waves = Waves(width)
+        self.waves = Waves(width, rereading.reach)
         power = self.waves.power()
         self.layers = nn.ModuleList(RereadingLayer(settings, rereading, power) for _ in range(settings.decoder_layers))
         self.position_mlp = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width))
@@ -165,14 +163,6 @@ class RereadingDecoder(nn.Module):
         nn.init.zeros_(self.position_mlp[-1].weight)  # type: ignore[arg-type]
         nn.init.zeros_(self.position_mlp[-1].bias)  # type: ignore[arg-type]
 
-    def structure(self, pose_graph: PoseGraph) -> Tensor | None:
-        """What the structural bias looks at, as in the published decoder."""
-        if self.settings.bias == "markov":
-            return graph.hop_powers(pose_graph.normalised, self.settings.hops)
-        if self.settings.bias == "shortest_path":
-            return graph.hop_distances(pose_graph.prior, self.settings.hops)
-        return None
-
     def votes(self, logits: Tensor, places: Tensor, usable: Tensor, A_norm: Tensor) -> Tensor:
         """Where the others vote each keypoint to be (B, K, 2), by what they look like so far: logits (B, K, h, w).
         Gradients reach the graph."""
@@ -181,7 +171,7 @@ class RereadingDecoder(nn.Module):
         confidence = mass.amax(dim=-1) * usable
         with torch.autocast(logits.device.type, enabled=False):  # places are exact too
             votes = within_two_hops(A_norm.float())
-            return from_neighbours(places, mass @ centres, confidence, votes, VotingSettings.ridge)
+            return from_neighbours(places, mass @ centres, confidence, votes, self.rereading.ridge)
 
     def forward(
         self,
@@ -195,7 +185,7 @@ class RereadingDecoder(nn.Module):
     ) -> Reread:
         """keypoints (B, K, d), image (B, hw, d), similarity (B, K, h, w), start (B, K, 2), places (B, K, 2) of the
         keypoints in the supports, usable (B, K)."""
-        structure = self.structure(pose_graph)
+        structure = bias_structure(pose_graph, self.settings)
         cells = self.waves(cell_centres(similarity.shape[-2], similarity.shape[-1], similarity.device))
         x, point = keypoints, start.detach()
         if self.place_mlp is not None:

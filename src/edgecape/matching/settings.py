@@ -53,12 +53,18 @@ class RereadingSettings:
     """Tell it where the keypoints lie in the supports; without, the graph alone says which of them belong together."""
     votes: bool = True
     """Tell it at every layer where the others vote a keypoint to be (voting.py), along the graph; needs places."""
+    ridge: float = 0.005
+    """Draws the fitted map from support to query, by which they vote, towards the identity."""
+    reach: float = 0.12
+    """How near two places are alike: the deviation of the bell that the product of their codes is, in frame sides."""
     local_heads: int = 4
     """Heads of its cross-attention that start by looking at what is near a keypoint; fewer than there are heads."""
 
     def __post_init__(self) -> None:
         if self.votes and not self.places:
             raise SettingsError("votes need places: a neighbour votes by where both lie in the supports")
+        if self.ridge <= 0 or self.reach <= 0:
+            raise SettingsError(f"ridge is {self.ridge} and reach {self.reach}; both must be above 0")
 
 
 @dataclass(frozen=True)
