@@ -36,6 +36,7 @@ from edgecape.training.decoder_validation import (
     SKELETONS,
     DecoderValidation,
     best_of_peaks,
+    by_votes,
     collapsed,
     load_parts,
     off_by,
@@ -157,6 +158,8 @@ def measure(options: argparse.Namespace) -> None:
                 )
                 met = [100 * np.nanmean(collapsed(points[index], parts[index])) for index in table]
                 rows["collapsed"] = [round(float(np.mean(met)), 2)]
+        voted = result(val, table, {index: off_by(by_votes(parts[index]), parts[index]) for index in table})
+        report[f"{condition}, votes without training"] = in_groups(summarise(voted, chosen))
         for number in (2, 3):
             best = result(val, table, {index: best_of_peaks(parts[index], number) for index in table})
             report[f"{condition}, best of {number} peaks"] = in_groups(summarise(best, chosen))

@@ -18,6 +18,7 @@ from edgecape.training.decoder_validation import (
     SKELETONS,
     DecoderValidation,
     best_of_peaks,
+    by_votes,
     collapsed,
     distances,
     load_parts,
@@ -193,6 +194,14 @@ def test_the_best_of_more_peaks_is_never_further_off(folder):
         and (two[counts] <= one[counts]).all()
         and two[counts].sum() < one[counts].sum()
     )
+
+
+def test_votes_go_along_the_skeleton(folder):
+    part = load_parts(folder / "val")["00000"]
+    points = by_votes(part)
+    assert points.shape == part.target.shape and ((points >= 0) & (points <= 1)).all()
+    bare = by_votes(part._replace(prior=torch.zeros_like(part.prior)))
+    assert not torch.equal(points[part.usable], bare[part.usable])
 
 
 def test_keypoints_are_collapsed_where_two_that_are_apart_share_a_place(folder):

@@ -14,7 +14,10 @@ from edgecape.errors import DataError
 from edgecape.evaluation.metrics import THRESHOLDS, Floats, pck
 from edgecape.geometry import PADDING
 from edgecape.matching.network import MatchingNetwork
+from edgecape.matching.settings import VotingSettings
+from edgecape.matching.voting import mean_shift_mode, vote
 from edgecape.model.graph import add_random_edges
+from edgecape.model.pose_graph import pose_graph
 from edgecape.model.proposals import locate
 from edgecape.training.decoder import decode
 from edgecape.training.encoded import ROUNDED, SUFFIX, Encoded, load_part
@@ -70,6 +73,13 @@ def off_by(points: Tensor, part: Encoded) -> Floats:
 
 def distances(network: MatchingNetwork | None, part: Encoded, change: Change | None = None) -> Floats:
     return off_by(predictions(network, part, change), part)
+
+
+def by_votes(part: Encoded) -> Tensor:
+    """Coordinates (P, K, 2) by affine voting along the skeleton, without any training: what a decoder has to beat."""
+    graph, settings = pose_graph(part.prior, part.prior, part.usable), VotingSettings()
+    votes = vote(part.similarity.float(), part.places, part.usable, graph.normalised, settings)
+    return mean_shift_mode(votes.heatmap, settings.near)
 
 
 def best_of_peaks(part: Encoded, number: int) -> Floats:
