@@ -12,8 +12,9 @@ from edgecape.errors import SettingsError
 from edgecape.matching.network import build_network
 from edgecape.matching.rereading import FewQueriesAttention, Waves
 from edgecape.matching.settings import MatchingSettings, RereadingSettings
+from edgecape.matching.voting import dual_softmax
 from edgecape.model.attention import PositionedCrossAttention
-from edgecape.model.proposals import cell_centres
+from edgecape.model.proposals import cell_centres, locate
 from edgecape.weights.config import ModelConfig
 
 import tiny
@@ -66,11 +67,15 @@ def untrained(matching: MatchingSettings, **changes: object):
     return build_network(tiny.settings(**changes), matching).eval()
 
 
+@pytest.mark.parametrize("rivals", [False, True])
 @torch.no_grad()
-def test_an_untrained_one_repeats_what_matching_says():
-    output = untrained(TOLD)(*tiny.episode(5, batch=2))
-    for coordinates in output.coordinates:
-        assert torch.equal(coordinates, output.proposals.peak)
+def test_an_untrained_one_repeats_what_matching_says(rivals):
+    output = untrained(MatchingSettings(rereading=replace(TOLD.rereading, rivals=rivals)))(*tiny.episode(5, batch=2))
+    similarity = output.proposals.similarity
+    expected = locate(dual_softmax(similarity, output.usable) if rivals else similarity).peak
+    torch.testing.assert_close(output.coordinates[0], expected)
+    if not rivals:
+        assert torch.equal(output.coordinates[-1], expected)
 
 
 @pytest.mark.parametrize("matching", [TOLD, UNTOLD])

@@ -4,11 +4,12 @@ published decoder, and then *choose* among the places that matching left open in
     e     = waves(point), v = waves(voted)                           where it is, and where the others vote it to be
     x     = x + inject([e ; v])                                      the stream knows both
     x     = layer(x, e + position_mlp(e), image, cells, Ã)           a layer of the published decoder
-    logit = a · similarity + (q · [image ; cells] + g v · cells) / √d    q and g from x, 0 at the start; a = 1
+    logit = a · similarity + r · rivals + (q · [image ; cells] + g v · cells) / √d    q and g from x, 0 at the start
     point = peak of softmax(logit)                                   where the next layer looks
 
-At the start every layer repeats what matching says; what is learned can only choose differently. The parts of it that
-know nothing of the graph are the same whatever the graph is.
+Rivals are the other keypoints: a cell that they claim is less likely this one's. At the start (a = r = 1) every layer
+repeats what matching says with that taken in; what is learned can only choose differently. The parts of it that know
+nothing of the graph are the same whatever the graph is.
 
 Places are told by waves of our own. The published ones are at most one period per frame: two places a cell apart differ
 by less than a hundredth of their norm, and no product of them has a peak. Products of these are bell-shaped.
@@ -24,7 +25,7 @@ from torch import Tensor, nn
 
 from edgecape.errors import SettingsError
 from edgecape.matching.settings import RereadingSettings
-from edgecape.matching.voting import from_neighbours, within_two_hops
+from edgecape.matching.voting import from_neighbours, whose_cell, within_two_hops
 from edgecape.model.attention import PositionedCrossAttention
 from edgecape.model.decoder import DecoderLayer, bias_structure
 from edgecape.model.pose_graph import PoseGraph
@@ -131,17 +132,28 @@ class RereadingLayer(DecoderLayer):
         nn.init.zeros_(self.read.weight)
         nn.init.zeros_(self.read.bias)
         self.trust = nn.Parameter(torch.ones(()))  # in the similarity
+        self.yielding = nn.Parameter(torch.ones(())) if rereading.rivals else None  # to rivals
 
-    def reread(self, x: Tensor, image: Tensor, cells: Tensor, similarity: Tensor, voted: Tensor | None) -> Tensor:
-        """x (B, K, d), image (B, hw, d), cells (hw, d), similarity (B, K, h, w), voted (B, K, d), waves, → logits
-        (B, K, h, w)."""
+    def reread(
+        self,
+        x: Tensor,
+        image: Tensor,
+        cells: Tensor,
+        similarity: Tensor,
+        known: Tensor,
+        voted: Tensor | None,
+        usable: Tensor,
+    ) -> Tensor:
+        """x (B, K, d), image (B, hw, d), cells (hw, d), similarity (B, K, h, w), known (B, K, h, w), the logits so far,
+        voted (B, K, d), waves, usable (B, K) → logits (B, K, h, w)."""
         with torch.autocast(x.device.type, enabled=False):  # logits are exact whatever the layers are computed in
             x = self.norm(x.float())
             of_content, of_position = self.read(x).chunk(2, dim=-1)
             if self.heed is not None and voted is not None:
                 of_position = of_position + self.heed(x) * voted
             added = torch.baddbmm(of_position @ cells.T, of_content, image.transpose(1, 2))
-            return self.trust * similarity + (added / image.shape[-1] ** 0.5).view_as(similarity)
+            logits = self.trust * similarity + (added / image.shape[-1] ** 0.5).view_as(similarity)
+            return logits if self.yielding is None else logits + self.yielding * whose_cell(known, usable)
 
 
 class RereadingDecoder(nn.Module):
@@ -197,13 +209,13 @@ class RereadingDecoder(nn.Module):
         for layer in self.layers:
             assert isinstance(layer, RereadingLayer)
             here, voted = self.waves(point), None
+            known = (logits[-1] if logits else similarity).detach()
             x = x + layer.inject(here)
             if layer.inject_voted is not None and places is not None:
-                known = logits[-1] if logits else similarity
-                voted = self.waves(self.votes(known.detach(), places, usable, pose_graph.normalised))
+                voted = self.waves(self.votes(known, places, usable, pose_graph.normalised))
                 x = x + layer.inject_voted(voted)
             x = layer(x, here + self.position_mlp(here), image, cells, usable, pose_graph.normalised, structure)
-            logits.append(layer.reread(x, image, cells, similarity, voted))
+            logits.append(layer.reread(x, image, cells, similarity, known, voted, usable))
             coordinates.append(locate(logits[-1]).peak)
             point = coordinates[-1].detach()
         return Reread(torch.stack(coordinates), torch.stack(logits))

@@ -27,8 +27,13 @@ class Votes(NamedTuple):
 
 def dual_softmax(similarity: Tensor, usable: Tensor) -> Tensor:
     """Logits (B, K, h, w) of a keypoint being at a cell *and* of the cell being this keypoint's and no other's."""
+    return similarity + whose_cell(similarity, usable)
+
+
+def whose_cell(similarity: Tensor, usable: Tensor) -> Tensor:
+    """Log-probability (B, K, h, w) of a cell being this keypoint's and no other's; 0 for one that is not usable."""
     whose = similarity.masked_fill(~usable[..., None, None], float("-inf")).log_softmax(dim=1)
-    return similarity + torch.where(usable[..., None, None], whose, 0.0)
+    return torch.where(usable[..., None, None], whose, 0.0)
 
 
 def vote(similarity: Tensor, places: Tensor, usable: Tensor, A_norm: Tensor, settings: VotingSettings) -> Votes:
