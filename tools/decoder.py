@@ -123,6 +123,7 @@ def train(options: argparse.Namespace) -> None:
         steps=options.steps,
         faintest=options.faintest,
         learning_rate=options.learning_rate,
+        dropout=options.dropout,
         validate_every=options.validate_every,
         seed=options.seed,
     )
@@ -232,6 +233,7 @@ def main() -> None:
     arm.add_argument("--parts", type=int, default=0, help="learn from the first so many parts; 0: all that are there")
     arm.add_argument("--steps", type=int, default=20000)
     arm.add_argument("--learning-rate", type=float, default=DecoderTraining.learning_rate)
+    arm.add_argument("--dropout", type=float, default=DecoderTraining.dropout)
     arm.add_argument("--validate-every", type=int, default=1000)
     arm.add_argument("--seed", type=int, default=0)
     arm.set_defaults(run=train)

@@ -65,6 +65,7 @@ class DecoderTraining:
     """Factor on the learning rate of c and b, the two scalars that let the predicted graph leave the prior."""
     faintest: float = 0.0
     """Least b: every pair of keypoints keeps an edge of this weight before ΔA is added, so that the ReLU stays open."""
+    dropout: float = 0.0
     weight_decay: float = 1e-2
     epsilon: float = 1e-12
     clip: float = 1.0
@@ -89,7 +90,7 @@ def build(base: Stored, settings: DecoderTraining) -> MatchingNetwork:
         rereading=settings.rereading,
     )
     # The predictor sees keypoints only: their tokens say what they look like, and a step stays cheap.
-    network = replace(base.config.network, predictor_sees_image=False)
+    network = replace(base.config.network, predictor_sees_image=False, dropout=settings.dropout)
     torch.manual_seed(settings.seed)
     everything = replace(matching, rereading=replace(settings.rereading, places=True, votes=True, rivals=True))
     whole = MatchingNetwork(replace(network, graph="predicted", bias="markov"), everything)
@@ -240,7 +241,10 @@ class DecoderTrainer:
         batch = episodes.batch(settings.seed, self.done, settings.batch)
         rng = np.random.default_rng((settings.seed, self.done, 1))
         hidden, masked = hide(batch, settings.hiding, rng)
-        network.decoder.train(settings.learns != "graph")
+        for part in (network.decoder, network.pose_graph):
+            if part is not None:
+                part.train(any(p.requires_grad for p in part.parameters()))
+        torch.manual_seed(hash((settings.seed, self.done)) % 2**63)  # dropout: resuming needs no saved state
         rounded = torch.autocast("cpu", torch.bfloat16, enabled=settings.precision == "bfloat16")
         with rounded, sdpa_kernel(SDPBackend.MATH):  # for a few keypoints the fused kernel is far slower
             found = decode(network, batch, hidden, masked, rng)
