@@ -167,7 +167,7 @@ def test_a_hidden_keypoint_says_nothing_of_itself(base, episodes):
 
 
 def test_validation_measures_skeletons_and_groups(base, folder):
-    network = build(base, replace(SETTINGS, rereading=replace(SETTINGS.rereading, rivals=False))).eval()
+    network = build(base, SETTINGS).eval()
     validate = DecoderValidation(folder, {"new": ["00000"]})
     scores = validate(network)
     assert scores["val"] == scores["val, new"] == validate(None)["val"] and set(scores) == {

@@ -7,9 +7,9 @@ published decoder, and then *choose* among the places that matching left open in
     logit = a · similarity + r · rivals + (q · [image ; cells] + g v · cells) / √d    q and g from x, 0 at the start
     point = peak of softmax(logit)                                   where the next layer looks
 
-Rivals are the other keypoints: a cell that they claim is less likely this one's. At the start (a = r = 1) every layer
-repeats what matching says with that taken in; what is learned can only choose differently. The parts of it that know
-nothing of the graph are the same whatever the graph is.
+Rivals are the other keypoints: a cell that they claim is less likely this one's. At the start (a = 1, r = 0) every
+layer repeats what matching says; what is learned can only choose differently. The parts of it that know nothing of the
+graph are the same whatever the graph is.
 
 Places are told by waves of our own. The published ones are at most one period per frame: two places a cell apart differ
 by less than a hundredth of their norm, and no product of them has a peak. Products of these are bell-shaped.
@@ -132,7 +132,7 @@ class RereadingLayer(DecoderLayer):
         nn.init.zeros_(self.read.weight)
         nn.init.zeros_(self.read.bias)
         self.trust = nn.Parameter(torch.ones(()))  # in the similarity
-        self.yielding = nn.Parameter(torch.ones(())) if rereading.rivals else None  # to rivals
+        self.yielding = nn.Parameter(torch.zeros(())) if rereading.rivals else None  # to rivals
 
     def reread(
         self,

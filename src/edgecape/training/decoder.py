@@ -61,8 +61,9 @@ class DecoderTraining:
     steps: int = 20000
     batch: int = 16
     learning_rate: float = 6e-4
-    graph_learning_rate: float = 10.0
-    """Factor on the learning rate of c and b, the two scalars that let the predicted graph leave the prior."""
+    scalar_learning_rate: float = 10.0
+    """Factor on the learning rate of single numbers, which have a long way to go: c and b of the predicted graph, and
+    what a layer makes of the similarity and of rivals."""
     faintest: float = 0.0
     """Least b: every pair of keypoints keeps an edge of this weight before ΔA is added, so that the ReLU stays open."""
     dropout: float = 0.0
@@ -174,11 +175,11 @@ class DecoderTrainer:
         self.network.requires_grad_(False).eval()
         learning = LEARNS[settings.learns]
         self.learned = {n: p.requires_grad_() for n, p in self.network.named_parameters() if n.startswith(learning)}
-        scalars = [p for n, p in self.learned.items() if n in ("pose_graph.c", "pose_graph.b")]
-        others = [p for n, p in self.learned.items() if n not in ("pose_graph.c", "pose_graph.b")]
+        scalars = [value for value in self.learned.values() if value.numel() == 1]
+        others = [value for value in self.learned.values() if value.numel() > 1]
         groups = [
             {"params": others, "factor": 1.0},
-            {"params": scalars, "factor": settings.graph_learning_rate, "weight_decay": 0.0},
+            {"params": scalars, "factor": settings.scalar_learning_rate, "weight_decay": 0.0},
         ]
         self.optimiser = torch.optim.AdamW(
             [group for group in groups if group["params"]],
@@ -266,9 +267,9 @@ class DecoderTrainer:
         return self.settings.learning_rate * warm * 0.5 * (1 + math.cos(math.pi * step / self.settings.steps))
 
     def scalars(self) -> dict[str, float]:
-        """What there is to watch of the graph."""
-        predictor = self.network.pose_graph
-        return {} if predictor is None else {"c": round(predictor.c.item(), 4), "b": round(predictor.b.item(), 4)}
+        """Single numbers, to be watched."""
+        watched = ("pose_graph.c", "pose_graph.b", ".trust", ".yielding")
+        return {name: round(value.item(), 4) for name, value in self.learned.items() if name.endswith(watched)}
 
     def averaged(self) -> MatchingNetwork:
         network = MatchingNetwork(self.network.settings, self.network.matching)
