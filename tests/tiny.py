@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from edgecape.matching.network import build_network
-from edgecape.matching.settings import MatchingSettings, VotingSettings
+from edgecape.matching.settings import MatchingSettings, RereadingSettings, VotingSettings
 from edgecape.model.settings import NetworkSettings
 
 import graphs
@@ -37,6 +37,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "independent-shots": {"shot_refinement": "independent"},
     "graphcape": {"graph": "fixed", "bias": "off", "decoder_positions": True, "aggregate_transposed": True},
     "official-padding": {"pad_keypoints_to": 40},
+    "rereading": {"matching": MatchingSettings(rereading=RereadingSettings(local_heads=1))},
     "ours": {"matching": MatchingSettings()},
 }
 NOTHING = MatchingSettings(centre=False, layout=False, direct_cosine=False, voting=VotingSettings(rounds=0))

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgecape.data.crops import PLAIN, AugmentSettings, PixelChanges, augmented_crop, change_pixels, inside, plain_crop
+from edgecape.data.crops import (
+    COVER,
+    PLAIN,
+    AugmentSettings,
+    PixelChanges,
+    augmented_crop,
+    change_pixels,
+    inside,
+    plain_crop,
+)
 from edgecape.geometry import crop_transform, warp
 from edgecape.matching.views import show
 
@@ -72,3 +81,17 @@ def test_pixels_change_and_geometry_stays():
 def test_inside():
     points = np.array([[0.0, 0.0], [0.999, 0.5], [1.0, 0.5], [-0.01, 0.5]], dtype=np.float32)
     assert inside(points).tolist() == [True, True, False, False]
+
+
+@given(seed=st.integers(0, 1000))
+def test_a_covered_crop_hides_a_share_of_the_frame_and_nothing_else(seed):
+    plain = plain_crop(PHOTO, BOX, SIZE)
+    crop = plain.covered(0.3, (seed,))
+    image = np.random.default_rng(0).integers(0, 100, (140, 200, 3), dtype=np.uint8)
+    frame, covered = plain.render(image, SIZE), crop.render(image, SIZE)
+    hidden = (covered == COVER).all(axis=-1)
+    assert hidden.mean() == pytest.approx(0.3, abs=0.02)
+    np.testing.assert_array_equal(covered[~hidden], frame[~hidden])
+    assert crop.key != plain.key and crop.key == plain.covered(0.3, (seed,)).key
+    points = np.array([[60.0, 50.0]], dtype=np.float32)
+    np.testing.assert_array_equal(crop.coordinates(points, SIZE), plain.coordinates(points, SIZE))

@@ -327,7 +327,7 @@ def test_the_graph_has_no_say_in_what_is_compared() -> None:
         same(multiview(query, told), multiview.settle(multiview.compare(query, known), told))
 
 
-@pytest.mark.parametrize("changes", [*tiny.VARIANTS.values()][:-1], ids=[*tiny.VARIANTS][:-1])
+@pytest.mark.parametrize("changes", [*tiny.VARIANTS.values()][:-2], ids=[*tiny.VARIANTS][:-2])
 def test_around_a_published_network_it_changes_nothing(changes) -> None:
     network = tiny.network(**changes)
     multiview, episode = MultiView(network), tiny.episode(6, shots=2, batch=2, seed=3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from edgecape.model.decoder import MarkovBias, ShortestPathBias
+from edgecape.model.decoder import MarkovBias, ShortestPathBias, bias_structure
 from edgecape.model.pose_graph import pose_graph
 
 import graphs
@@ -21,7 +21,7 @@ def weighted_graph():
 
 
 def test_markov_bias_looks_at_walks_on_the_predicted_graph():
-    found = tiny.network(bias="markov", hops=3).decoder.structure(weighted_graph())
+    found = bias_structure(weighted_graph(), tiny.settings(bias="markov", hops=3))
     assert found.shape == (4, 1, 5, 5)
     assert torch.equal(found[0, 0], torch.eye(5))
     step = torch.tensor([[0, 1, 0, 0, 0], [0.8, 0, 0.2, 0, 0], [0, 0.2, 0, 0.8, 0], [0, 0, 1, 0, 0], [0.0] * 5])
@@ -30,13 +30,13 @@ def test_markov_bias_looks_at_walks_on_the_predicted_graph():
 
 
 def test_shortest_path_bias_looks_at_distances_on_the_prior():
-    found = tiny.network(bias="shortest_path", hops=2).decoder.structure(weighted_graph())
+    found = bias_structure(weighted_graph(), tiny.settings(bias="shortest_path", hops=2))
     assert found[0, 0].tolist() == [0, 1, 2, 3, 3]  # 3: farther than two hops, or no path
     assert found[0, 4].tolist() == [3, 3, 3, 3, 0]
 
 
 def test_no_bias_looks_at_nothing():
-    assert tiny.network(bias="off").decoder.structure(weighted_graph()) is None
+    assert bias_structure(weighted_graph(), tiny.settings(bias="off")) is None
 
 
 @pytest.mark.parametrize("heads", [1, 8])

@@ -194,3 +194,19 @@ def test_a_self_supervised_episode_is_no_mirror(dataset):
     for position in range(6):
         episode = faced(dataset, views=3, self_supervised=1.0).draw(0, position, 0, shots=2)
         assert all(crop.view == 0 for crop in (*episode.supports, episode.query))
+
+
+def test_only_queries_are_seen_covered(dataset):
+    draw = sampler(dataset, views=3, cover=0.3, self_supervised=0.5)
+    episodes = [draw.draw(0, position, position % 2) for position in range(60)]
+    covered = [bool(episode.query.cover) for episode in episodes]
+    assert 5 < sum(covered) < 40
+    assert not any(crop.cover for episode in episodes for crop in episode.supports)
+
+
+def test_at_most_so_many_keypoints(dataset):
+    draw, whole = sampler(dataset, most_keypoints=4), sampler(dataset)
+    sizes = {len(draw.draw(0, position, 0).target) for position in range(10)}
+    assert sizes == {4} and len(whole.draw(0, 0, 0).target) == 7
+    kept = {tuple(draw.draw(0, position, 0).prior.sum(0).tolist()) for position in range(10)}
+    assert len(kept) > 1  # not always the same ones

@@ -51,6 +51,9 @@ class AugmentSettings:
 PLAIN = AugmentSettings(scale=0.0, rotation=0.0, rotation_probability=0.0)
 
 
+COVER = (124, 116, 104)  # ImageNet's mean colour: a patch that says nothing
+
+
 class PixelChanges(NamedTuple):
     seed: tuple[int, ...]
     colour: float
@@ -67,10 +70,17 @@ class Crop:
     view: int = UPRIGHT  # of the frame (matching/views.py)
     swapped: bool = False  # left and right keypoints have changed places
     changes: PixelChanges | None = None
+    cover: tuple[float, ...] = ()  # left, top, right, bottom of a patch over the frame, in [0, 1]
 
     def render(self, image: RGB, size: tuple[int, int]) -> RGB:
         frame = show(warp(image, self.transform, size), self.view)
-        return frame if self.changes is None else change_pixels(frame, self.changes)
+        if self.changes is not None:
+            frame = change_pixels(frame, self.changes)
+        if self.cover:
+            left, top, right, bottom = (round(edge * size[1 - axis % 2]) for axis, edge in enumerate(self.cover))
+            frame = frame.copy()
+            frame[top:bottom, left:right] = COVER
+        return frame
 
     def coordinates(self, points: NDArray[np.float32], size: tuple[int, int]) -> NDArray[np.float32]:
         """Photo pixels (..., 2) → coordinates in [0, 1] of the frame."""
@@ -81,11 +91,20 @@ class Crop:
         """The same frame in another view; keypoints keep their names."""
         return replace(self, view=compose(view, self.view))
 
+    def covered(self, share: float, seed: tuple[int, ...]) -> Crop:
+        """The same frame with a share of it behind a patch: keypoints there are known by the others only."""
+        rng = np.random.default_rng(seed)
+        aspect = math.exp(rng.uniform(-0.5, 0.5))
+        sides = np.minimum(1.0, np.sqrt(share) * np.array((aspect, 1 / aspect)))
+        corner = rng.uniform(0, 1 - sides)
+        return replace(self, cover=(*corner.tolist(), *(corner + sides).tolist()))
+
     @property
     def key(self) -> str:
         """All that the frame depends on besides the photo, for the feature cache."""
         view = f"view {self.view}" if self.view else ""
-        return self.transform.tobytes().hex() + view + ("" if self.changes is None else repr(tuple(self.changes)))
+        changes = "" if self.changes is None else repr(tuple(self.changes))
+        return self.transform.tobytes().hex() + view + changes + (repr(self.cover) if self.cover else "")
 
 
 def plain_crop(photo: Path, box: Box, size: tuple[int, int], scale: float = 1.0) -> Crop:

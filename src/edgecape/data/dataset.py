@@ -64,6 +64,22 @@ class Dataset:
         return Dataset(self.name, tuple(self.categories[index] for index in kept), instances, self.notes)
 
 
+def joined(datasets: Sequence[Dataset]) -> Dataset:
+    """Several data sets as one: categories and objects one after the other, numbered anew."""
+    categories: list[Category] = []
+    instances: list[Instance] = []
+    for dataset in datasets:
+        offset = len(categories)
+        instances += [
+            replace(instance, index=len(instances) + number, category=offset + instance.category)
+            for number, instance in enumerate(dataset.instances)
+        ]
+        categories += dataset.categories
+    name = " + ".join(dataset.name for dataset in datasets)
+    notes = tuple(note for dataset in datasets for note in dataset.notes)
+    return Dataset(name, tuple(categories), tuple(instances), notes)
+
+
 @dataclass(frozen=True)
 class Coverage:
     """On how much of a benchmark a number stands."""

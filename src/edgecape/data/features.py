@@ -61,7 +61,8 @@ class FeatureStore:
     """Features of crops, computed in batches and remembered if a folder is given.
 
     lora: whose features; None: those of the backbone as it is. blocks: how many of the last blocks a LoRA may change,
-    also one that is still learning: what lies below them is what is remembered.
+    also one that is still learning: what lies below them is what is remembered. precision: of the backbone's products;
+    bfloat16 is two and a half times as fast on processors that know it, and changes features by 0.7 %.
     """
 
     def __init__(
@@ -72,13 +73,15 @@ class FeatureStore:
         batch: int = 16,
         blocks: int = 0,
         lora: LoRA | None = None,
+        precision: torch.dtype = torch.float32,
     ):
         self.backbone, self.fingerprint, self.batch, self.blocks = backbone, fingerprint, batch, blocks
         self.folded = backbone if lora is None else lora.fold(backbone)
         settings = backbone.settings
         self.size = settings.image_size
         cached = f"after block {backbone.below(blocks)}" if blocks else settings.layers
-        self.identity = f"{PIXELS}|{fingerprint}|{cached}|{settings.image_size}"
+        self.precision, exact = precision, precision == torch.float32
+        self.identity = f"{PIXELS}|{fingerprint}|{cached}|{settings.image_size}{'' if exact else precision}"
         self.folder = None if folder is None else Path(folder)
         self.computed = 0  # backbone passes so far, for the curious and for tests
 
@@ -91,7 +94,7 @@ class FeatureStore:
 
     def with_lora(self, lora: LoRA | None) -> FeatureStore:
         """The features that another head sees; None: those of the backbone as it is."""
-        return FeatureStore(self.backbone, self.fingerprint, self.folder, self.batch, self.blocks, lora)
+        return FeatureStore(self.backbone, self.fingerprint, self.folder, self.batch, self.blocks, lora, self.precision)
 
     def path(self, crop: Crop) -> Path | None:
         if self.folder is None:
@@ -128,7 +131,8 @@ class FeatureStore:
     def _compute(self, crops: Sequence[Crop]) -> NDArray[np.float16]:
         frames = [crop.render(load_image(crop.photo), self.size) for crop in crops]
         device = next(self.backbone.parameters()).device
-        with torch.inference_mode():
+        rounded = torch.autocast(device.type, self.precision, enabled=self.precision != torch.float32)
+        with torch.inference_mode(), rounded:
             lower = self.backbone.lower(normalise_pixels(torch.from_numpy(np.stack(frames)).to(device)), self.blocks)
         self.computed += len(crops)
         if self.blocks:

@@ -65,7 +65,8 @@ class SupportViews(NamedTuple):
     def at(self, view: Tensor) -> tuple[SupportEncoding, Tensor]:
         """The supports and their places, for each query in its view (B,)."""
         rows = torch.arange(view.shape[0], device=view.device)
-        return SupportEncoding(self.tokens[rows, view], self.usable, self.graph), self.places[rows, view]
+        places = self.places[rows, view]
+        return SupportEncoding(self.tokens[rows, view], self.usable, self.graph, places), places
 
 
 class Compared(NamedTuple):

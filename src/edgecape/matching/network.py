@@ -4,22 +4,23 @@
   query cells are pooled as support keypoints are, so that like is compared with like;
 - a keypoint's token also says where the keypoint lies in the support (*layout*);
 - the similarity adds the cosine of what enters the encoder (*direct cosine*);
-- the backbone's last blocks carry LoRA updates (lora.py).
+- the backbone's last blocks carry LoRA updates (lora.py);
+- the decoder may be one that reads the similarity again (rereading.py).
 
 Votes and views (voting.py, multiview.py) work on its outputs; it knows nothing of them.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from edgecape.matching.lora import LoRA
+from edgecape.matching.rereading import RereadingDecoder
 from edgecape.matching.settings import MatchingSettings
-from edgecape.model.network import Network, SupportEncoding
+from edgecape.model.network import Matched, Network, Output, SupportEncoding
+from edgecape.model.pose_graph import PoseGraph
 from edgecape.model.positions import sine_of_coordinates
 from edgecape.model.proposals import cell_centres
 from edgecape.model.settings import NetworkSettings
@@ -37,9 +38,20 @@ class MatchingNetwork(Network):
         if self.layout_proj is not None:  # starts silent
             nn.init.zeros_(self.layout_proj.weight)
             nn.init.zeros_(self.layout_proj.bias)
+        if matching.rereading is not None:
+            self.decoder = RereadingDecoder(settings, matching.rereading)  # type: ignore[assignment]
 
-    def encode_support(self, features: Tensor, *shots: Any, **known: Any) -> SupportEncoding:
-        return super().encode_support(self.centre(features), *shots, **known)
+    def encode_support(
+        self,
+        features: Tensor,
+        visible: Tensor,
+        prior: Tensor,
+        coordinates: Tensor | None = None,
+        maps: Tensor | None = None,
+        graph: PoseGraph | None = None,
+    ) -> SupportEncoding:
+        encoded = super().encode_support(self.centre(features), visible, prior, coordinates, maps, graph)
+        return encoded if coordinates is None else encoded._replace(places=mean_over_shots(coordinates, visible))
 
     def centre(self, features: Tensor) -> Tensor:
         """Features (..., h, w) minus each image's mean."""
@@ -68,6 +80,26 @@ class MatchingNetwork(Network):
     def similarity(self, image: Tensor, keypoints: Tensor, cells: Tensor, tokens: Tensor) -> Tensor:
         refined = super().similarity(image, keypoints, cells, tokens)
         return refined if self.direct is None else refined + self.direct * cosine(tokens, cells)
+
+    def decode(
+        self, matched: Matched, support: SupportEncoding, start: Tensor | None = None, hidden: Tensor | None = None
+    ) -> Output:
+        if not isinstance(self.decoder, RereadingDecoder):
+            return super().decode(matched, support, start, hidden)
+        if hidden is not None:
+            raise ValueError("a decoder that reads the similarity again learns from hidden keypoints by itself")
+        image, keypoints, proposals = matched
+        start = proposals.peak if start is None else start
+        found = self.decoder(
+            keypoints,
+            image,
+            proposals.similarity,
+            start,
+            support.places,
+            support.usable,
+            support.graph,
+        )
+        return Output(found.coordinates, proposals, support.usable, support.graph)
 
 
 def cosine(tokens: Tensor, cells: Tensor) -> Tensor:

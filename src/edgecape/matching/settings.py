@@ -46,6 +46,30 @@ class VotingSettings:
 
 
 @dataclass(frozen=True)
+class RereadingSettings:
+    """A decoder that reads the similarity again (rereading.py), in the place of the published one."""
+
+    places: bool = True
+    """Tell it where the keypoints lie in the supports; without, the graph alone says which of them belong together."""
+    votes: bool = True
+    """Tell it at every layer where the others vote a keypoint to be (voting.py), along the graph; needs places."""
+    rivals: bool = True
+    """Tell it at every layer which cells other keypoints claim (voting.dual_softmax), so that two seldom share one."""
+    ridge: float = 0.005
+    """Draws the fitted map from support to query, by which they vote, towards the identity."""
+    reach: float = 0.12
+    """How near two places are alike: the deviation of the bell that the product of their codes is, in frame sides."""
+    local_heads: int = 4
+    """Heads of its cross-attention that start by looking at what is near a keypoint; fewer than there are heads."""
+
+    def __post_init__(self) -> None:
+        if self.votes and not self.places:
+            raise SettingsError("votes need places: a neighbour votes by where both lie in the supports")
+        if self.ridge <= 0 or self.reach <= 0:
+            raise SettingsError(f"ridge is {self.ridge} and reach {self.reach}; both must be above 0")
+
+
+@dataclass(frozen=True)
 class ViewSettings:
     """Supports and query in mirrors, quarter turns and crop scales (multiview.py)."""
 
@@ -96,6 +120,8 @@ class MatchingSettings:
     lora: LoraSettings = field(default_factory=LoraSettings)
     voting: VotingSettings = field(default_factory=VotingSettings)
     views: ViewSettings = field(default_factory=ViewSettings)
+    rereading: RereadingSettings | None = None
+    """None: the published decoder."""
 
     def __post_init__(self) -> None:
         if self.views.mirror and not self.voting.rounds:

@@ -27,8 +27,13 @@ class Votes(NamedTuple):
 
 def dual_softmax(similarity: Tensor, usable: Tensor) -> Tensor:
     """Logits (B, K, h, w) of a keypoint being at a cell *and* of the cell being this keypoint's and no other's."""
+    return similarity + whose_cell(similarity, usable)
+
+
+def whose_cell(similarity: Tensor, usable: Tensor) -> Tensor:
+    """Log-probability (B, K, h, w) of a cell being this keypoint's and no other's; 0 for one that is not usable."""
     whose = similarity.masked_fill(~usable[..., None, None], float("-inf")).log_softmax(dim=1)
-    return similarity + torch.where(usable[..., None, None], whose, 0.0)
+    return torch.where(usable[..., None, None], whose, 0.0)
 
 
 def vote(similarity: Tensor, places: Tensor, usable: Tensor, A_norm: Tensor | None, settings: VotingSettings) -> Votes:
@@ -37,16 +42,14 @@ def vote(similarity: Tensor, places: Tensor, usable: Tensor, A_norm: Tensor | No
     similarity = settings.similarity_scale * similarity.detach()
     h, w = similarity.shape[-2:]
     centres = cell_centres(h, w, similarity.device).to(similarity.dtype)
-    within_two_hops = None
-    if A_norm is not None:
-        within_two_hops = (A_norm + A_norm @ A_norm) / 2 * (1 - torch.eye(A_norm.shape[-1], device=A_norm.device))
+    neighbours = None if A_norm is None else within_two_hops(A_norm)
     logits = dual_softmax(similarity, usable)
     peak, logits = locate(logits).peak, logits.flatten(2)
     now = logits
     for _ in range(settings.rounds):
         mass = now.softmax(dim=-1)
         confidence = mass.amax(dim=-1) * usable  # (B, K)
-        voted = from_neighbours(places, mass @ centres, confidence, within_two_hops, settings.ridge)
+        voted = from_neighbours(places, mass @ centres, confidence, neighbours, settings.ridge)
         off = (peak - voted.detach()).square().sum(dim=-1) / 2
         sigma = (_mean(off, confidence) + 1e-8).sqrt().clamp(*settings.sigma_range)  # (B,)
         away = (centres - voted.detach()[:, :, None]).square().sum(dim=-1)  # (B, K, hw)
@@ -57,6 +60,11 @@ def vote(similarity: Tensor, places: Tensor, usable: Tensor, A_norm: Tensor | No
     likelihood = _mean(now.amax(dim=-1), usable.to(now.dtype))
     heatmap = (settings.heatmap_scale * now).softmax(dim=-1).unflatten(-1, (h, w))
     return Votes(voted, heatmap, torch.stack((likelihood, sigma.log(), distortion), dim=-1))
+
+
+def within_two_hops(A_norm: Tensor) -> Tensor:
+    """How much each keypoint's vote counts for each other one (B, K, K), from Ã."""
+    return (A_norm + A_norm @ A_norm) / 2 * (1 - torch.eye(A_norm.shape[-1], device=A_norm.device))
 
 
 def _mean(values: Tensor, weight: Tensor) -> Tensor:

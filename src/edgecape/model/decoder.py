@@ -50,6 +50,16 @@ class ShortestPathBias(nn.Module):
         return self.table(structure).permute(0, 3, 1, 2)
 
 
+def bias_structure(pose_graph: PoseGraph, settings: NetworkSettings) -> Tensor | None:
+    """What the structural bias looks at."""
+    if settings.bias == "markov":
+        # Ã once more divided by its row sums, as the reference does; it changes rounding only
+        return graph.hop_powers(graph.row_normalise(pose_graph.normalised), settings.hops)
+    if settings.bias == "shortest_path":
+        return graph.hop_distances(pose_graph.prior, settings.hops)
+    return None
+
+
 class DecoderLayer(nn.Module):
     def __init__(self, settings: NetworkSettings):
         super().__init__()
@@ -109,15 +119,6 @@ class GraphDecoder(nn.Module):
         self.position_mlp = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width))
         self.norm = nn.LayerNorm(width)
 
-    def structure(self, pose_graph: PoseGraph) -> Tensor | None:
-        """What the structural bias looks at."""
-        if self.settings.bias == "markov":
-            # Ã once more divided by its row sums, as the reference does; it changes rounding only
-            return graph.hop_powers(graph.row_normalise(pose_graph.normalised), self.settings.hops)
-        if self.settings.bias == "shortest_path":
-            return graph.hop_distances(pose_graph.prior, self.settings.hops)
-        return None
-
     def forward(
         self,
         keypoints: Tensor,
@@ -131,7 +132,7 @@ class GraphDecoder(nn.Module):
         A_norm = pose_graph.normalised
         if self.settings.aggregate_transposed:
             A_norm = A_norm.transpose(1, 2)
-        structure = self.structure(pose_graph)
+        structure = bias_structure(pose_graph, self.settings)
         x, point = keypoints, start.detach()
         reported = []
         for layer, step in zip(self.layers, self.steps, strict=True):

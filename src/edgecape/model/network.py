@@ -26,11 +26,13 @@ class SupportEncoding(NamedTuple):
     tokens: Tensor  # (B, K, d)
     usable: Tensor  # (B, K) bool
     graph: PoseGraph
+    places: Tensor | None = None  # (B, K, 2), of the keypoints in the supports, for networks that look at them
 
     def expand(self, queries: int) -> SupportEncoding:
         """One support (B = 1) for a batch of queries, without copying."""
+        places = None if self.places is None else self.places.expand(queries, -1, -1)
         return SupportEncoding(
-            self.tokens.expand(queries, -1, -1), self.usable.expand(queries, -1), self.graph.expand(queries)
+            self.tokens.expand(queries, -1, -1), self.usable.expand(queries, -1), self.graph.expand(queries), places
         )
 
 

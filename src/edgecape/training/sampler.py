@@ -39,6 +39,8 @@ class EpisodeSettings:
     """Fewest and most points of a self-supervised episode."""
     subset: float = 0.0
     """Probability that an annotated episode keeps only a random part of its keypoints."""
+    most_keypoints: int = 0
+    """Keep only so many keypoints of an annotated episode, drawn at random; 0: all."""
     edge_noise: float = 0.0
     """Probability that an episode's skeleton gets wrong edges, loses some, or is replaced by the full graph."""
     most_objects: int = 0
@@ -49,6 +51,8 @@ class EpisodeSettings:
     match_facing: bool = False
     """Mirror supports that face another way than the query: every third view is the mirror image of the one two before
     it. For networks that look at mirrored supports too."""
+    cover: float = 0.0
+    """Hide so much of the frame behind a patch in the last of an object's views, which only queries are seen in."""
     augment: AugmentSettings = field(default_factory=AugmentSettings)
 
 
@@ -131,16 +135,29 @@ class EpisodeSampler:
     # --- one episode -------------------------------------------------------------------------------------
 
     def _crop(
-        self, instance: Instance, rng: np.random.Generator, mirrored: bool | None = None, avoid: int = -1
+        self,
+        instance: Instance,
+        rng: np.random.Generator,
+        mirrored: bool | None = None,
+        avoid: int = -1,
+        query: bool = False,
     ) -> tuple[Crop, int]:
-        """A crop of an object other than number `avoid`, and its number; mirrored: whether it must be."""
+        """A crop of an object other than number `avoid`, and its number; mirrored: whether it must be; query: whether
+        it may be covered."""
         numbers = np.arange(self.settings.views) if self.settings.views else rng.integers(2**31, size=16)
-        allowed = [n for n in numbers.tolist() if n != avoid and mirrored in (None, self._is_mirror_image(n))]
+        allowed = [
+            n
+            for n in numbers.tolist()
+            if n != avoid and mirrored in (None, self._is_mirror_image(n)) and (query or not self._is_covered(n))
+        ]
         number = int(rng.choice(allowed))
         return self._numbered_crop(instance, number), number
 
     def _is_mirror_image(self, number: int) -> bool:
         return self.settings.match_facing and number % 3 == 2
+
+    def _is_covered(self, number: int) -> bool:
+        return self.settings.cover > 0 and number == self.settings.views - 1
 
     def _numbered_crop(self, instance: Instance, number: int) -> Crop:
         settings, symmetric = self.settings, bool(self.dataset.category_of(instance).symmetry)
@@ -149,7 +166,10 @@ class EpisodeSampler:
         where = (instance.image, instance.box, self.store.size)
         if settings.views and number == 0:
             return plain_crop(*where)
-        return augmented_crop(*where, settings.augment, self.seed, instance.index, number, symmetric)
+        crop = augmented_crop(*where, settings.augment, self.seed, instance.index, number, symmetric)
+        if self._is_covered(number):
+            return crop.covered(settings.cover, (self.seed, instance.index, number, 3))
+        return crop
 
     def _mirrored_supports(self, instances: list[Instance]) -> list[bool]:
         """Which of the supports face another way than the query, which is the last."""
@@ -160,7 +180,7 @@ class EpisodeSampler:
     def _annotated(self, rng: np.random.Generator, category: int, shots: int) -> _Episode:
         chosen = rng.choice(self.members[category], size=shots + 1, replace=False)
         instances = [self.dataset.instances[index] for index in chosen]
-        query, number = self._crop(instances[-1], rng)
+        query, number = self._crop(instances[-1], rng, query=True)
         away = self._mirrored_supports(instances) if self.settings.match_facing else [False] * shots
         wanted = [self._is_mirror_image(number) != mirrored for mirrored in away]
         crops = [self._crop(one, rng, way)[0] for one, way in zip(instances[:-1], wanted, strict=True)] + [query]
@@ -172,15 +192,20 @@ class EpisodeSampler:
             if crop.swapped:
                 placed[row], shown[row] = placed[row, flip], shown[row, flip]
         prior = torch.from_numpy(adjacency(self.dataset.categories[category].edges, placed.shape[1]))
-        if rng.random() < self.settings.subset and placed.shape[1] > 4:
-            keep = np.sort(rng.permutation(placed.shape[1])[: rng.integers(4, placed.shape[1] + 1)])
-            placed, shown, prior = placed[:, keep], shown[:, keep], prior[keep][:, keep]
+        K, most = placed.shape[1], self.settings.most_keypoints
+        keep = np.arange(K)
+        if rng.random() < self.settings.subset and K > 4:
+            keep = rng.permutation(K)[: rng.integers(4, K + 1)]
+        if most and len(keep) > most:
+            keep = rng.permutation(keep)[:most]
+        keep.sort()
+        placed, shown, prior = placed[:, keep], shown[:, keep], prior[keep][:, keep]
         return self._episode(crops, placed, shown, self._noisy(prior, rng))
 
     def _self_supervised(self, rng: np.random.Generator, category: int, shots: int) -> _Episode:
         """Two crops of one photo: exact correspondences and a new definition every time."""
         instance = self.dataset.instances[int(rng.choice(self.members[category]))]
-        query, number = self._crop(instance, rng, mirrored=False)
+        query, number = self._crop(instance, rng, mirrored=False, query=True)
         crops = [self._crop(instance, rng, mirrored=False, avoid=number)[0] for _ in range(shots)] + [query]
         x, y, w, h = instance.box
         low, high = self.settings.points

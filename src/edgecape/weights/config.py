@@ -15,12 +15,12 @@ from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from edgecape.errors import SettingsError
-from edgecape.matching.settings import LoraSettings, MatchingSettings, ViewSettings, VotingSettings
+from edgecape.matching.settings import LoraSettings, MatchingSettings, RereadingSettings, ViewSettings, VotingSettings
 from edgecape.model.settings import BackboneSettings, NetworkSettings
 
 FORMAT = 2
 LARGEST = 1_000_000  # number among settings; nan is not below it
-NESTED = {"lora": LoraSettings, "voting": VotingSettings, "views": ViewSettings}
+NESTED = {"lora": LoraSettings, "voting": VotingSettings, "views": ViewSettings, "rereading": RereadingSettings}
 Kind = TypeVar("Kind")
 
 

@@ -1,0 +1,221 @@
+"""A decoder that reads the similarity again: keypoints look at each other along the graph and at the image, as in the
+published decoder, and then *choose* among the places that matching left open instead of moving away from one of them.
+
+    e     = waves(point), v = waves(voted)                           where it is, and where the others vote it to be
+    x     = x + inject([e ; v])                                      the stream knows both
+    x     = layer(x, e + position_mlp(e), image, cells, Ã)           a layer of the published decoder
+    logit = a · similarity + r · rivals + (q · [image ; cells] + g v · cells) / √d    q and g from x, 0 at the start
+    point = peak of softmax(logit)                                   where the next layer looks
+
+Rivals are the other keypoints: a cell that they claim is less likely this one's. At the start (a = 1, r = 0) every
+layer repeats what matching says; what is learned can only choose differently. The parts of it that know nothing of the
+graph are the same whatever the graph is.
+
+Places are told by waves of our own. The published ones are at most one period per frame: two places a cell apart differ
+by less than a hundredth of their norm, and no product of them has a peak. Products of these are bell-shaped.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from edgecape.errors import SettingsError
+from edgecape.matching.settings import RereadingSettings
+from edgecape.matching.voting import from_neighbours, whose_cell, within_two_hops
+from edgecape.model.attention import PositionedCrossAttention
+from edgecape.model.decoder import DecoderLayer, bias_structure
+from edgecape.model.pose_graph import PoseGraph
+from edgecape.model.proposals import cell_centres, locate
+from edgecape.model.settings import NetworkSettings
+
+LOCAL = 8.0  # how much more a local head looks at its point than elsewhere, at the start, in logits
+
+
+class Reread(NamedTuple):
+    coordinates: Tensor  # (layers, B, K, 2), peaks of the logits of every layer
+    logits: Tensor  # (layers, B, K, h, w)
+
+
+class FewQueriesAttention(PositionedCrossAttention):
+    """The same function of the same weights, for few queries and many cells: instead of projecting every cell to a key
+    and a value, queries are projected to the space of cells, and the average of cells to a value. Attention itself has
+    no dropout."""
+
+    def forward(
+        self,
+        query: Tensor,
+        query_position: Tensor | None,
+        key: Tensor,
+        key_position: Tensor | None,
+        bias: Tensor | None = None,
+    ) -> Tensor:
+        attention, heads, d = self.attention, self.attention.heads, key.shape[-1]
+        if query_position is None or key_position is None or bias is not None:
+            raise ValueError("both sides need a position, and all cells are seen")
+        K = query.shape[1]
+        q = attention.q_proj(torch.cat((query, query_position), dim=-1)).unflatten(-1, (heads, -1))  # (B, K, H, c)
+        q = q * q.shape[-1] ** -0.5
+        of_content, of_position = (part.unflatten(0, (heads, -1)) for part in attention.k_proj.weight.split(d, dim=1))
+        # The bias of k_proj is the same for all cells: softmax does not see it.
+        in_cells = torch.einsum("bkhc,hcd->bhkd", q, of_content).flatten(1, 2)  # (B, H · K, d)
+        keys = torch.einsum("nd,hcd->hcn", key_position, of_position)
+        where = torch.einsum("bkhc,hcn->bhkn", q, keys).flatten(1, 2)
+        weights = torch.baddbmm(where, in_cells, key.transpose(1, 2)).softmax(dim=-1)  # (B, H · K, hw)
+        seen = (weights @ key).unflatten(1, (heads, K))  # (B, H, K, d)
+        of_value = attention.v_proj.weight.unflatten(0, (heads, -1))
+        values = torch.einsum("bhkd,hcd->bkhc", seen, of_value).flatten(2) + attention.v_proj.bias
+        out: Tensor = self.reduce(attention.out_proj(values))
+        return out
+
+    @torch.no_grad()
+    def start_local(self, number: int, power: Tensor) -> None:
+        """The first `number` heads start by looking at what is near the query's position, whatever it shows. power: of
+        each channel of the waves."""
+        attention = self.attention
+        width = len(power)  # of content, and of position
+        rows = 2 * width // attention.heads  # of a head: it sees the slowest waves
+        gain = (LOCAL * rows**0.5 / power[:rows].sum()).sqrt()
+        for head in range(number):
+            for projection in (attention.q_proj, attention.k_proj):
+                mine = projection.weight[head * rows : (head + 1) * rows]
+                mine.zero_()
+                mine[:, width : width + rows] = gain * torch.eye(rows)
+
+
+class Waves(nn.Module):
+    """Places (..., 2) in [0, 1] → (..., width): cosines and sines of the lowest frequencies of a frame of twice the
+    size, so that opposite borders stay apart; weighted so that the product of two places is a bell of deviation
+    `reach`, and of the norm that a layer norm gives, √width."""
+
+    def __init__(self, width: int, reach: float):
+        super().__init__()
+        highest = math.ceil(width**0.5)
+        half_plane = [(x, y) for x in range(highest + 1) for y in range(-highest, highest + 1) if x > 0 or y >= 0]
+        lowest = sorted(half_plane, key=lambda wave: (wave[0] ** 2 + wave[1] ** 2, wave))[: width // 2]
+        frequency = torch.tensor(lowest, dtype=torch.float32) * math.pi  # (width / 2, 2)
+        power = torch.exp(-(frequency * reach).square().sum(dim=-1) / 2)
+        power = power * width / power.sum()
+        self.frequency: Tensor
+        self.amplitude: Tensor
+        self.register_buffer("frequency", frequency, persistent=False)
+        self.register_buffer("amplitude", power.sqrt(), persistent=False)
+
+    def forward(self, places: Tensor) -> Tensor:
+        phase = (places[..., None, :] * self.frequency).sum(dim=-1)  # no product of matrices: those may be rounded
+        return (torch.stack((phase.cos(), phase.sin()), dim=-1) * self.amplitude[:, None]).flatten(-2)
+
+    def power(self) -> Tensor:
+        """Of each channel, on average."""
+        return (self.amplitude.square() / 2).repeat_interleave(2)
+
+
+class RereadingLayer(DecoderLayer):
+    """A layer of the published decoder, and what the logits are read with after it."""
+
+    def __init__(self, settings: NetworkSettings, rereading: RereadingSettings, power: Tensor):
+        super().__init__(settings)
+        width = settings.width
+        self.to_image = FewQueriesAttention(width, settings.heads, settings.dropout)
+        self.to_image.start_local(rereading.local_heads, power)
+        self.inject = nn.Linear(width, width)
+        self.inject_voted = nn.Linear(width, width) if rereading.votes else None
+        self.heed = nn.Linear(width, 1) if rereading.votes else None  # the votes; not at all at the start
+        if self.heed is not None:
+            nn.init.zeros_(self.heed.weight)
+            nn.init.zeros_(self.heed.bias)
+        self.norm = nn.LayerNorm(width)
+        self.read = nn.Linear(width, 2 * width)
+        nn.init.zeros_(self.read.weight)
+        nn.init.zeros_(self.read.bias)
+        self.trust = nn.Parameter(torch.ones(()))  # in the similarity
+        self.yielding = nn.Parameter(torch.zeros(())) if rereading.rivals else None  # to rivals
+
+    def reread(
+        self,
+        x: Tensor,
+        image: Tensor,
+        cells: Tensor,
+        similarity: Tensor,
+        known: Tensor,
+        voted: Tensor | None,
+        usable: Tensor,
+    ) -> Tensor:
+        """x (B, K, d), image (B, hw, d), cells (hw, d), similarity (B, K, h, w), known (B, K, h, w), the logits so far,
+        voted (B, K, d), waves, usable (B, K) → logits (B, K, h, w)."""
+        with torch.autocast(x.device.type, enabled=False):  # logits are exact whatever the layers are computed in
+            x = self.norm(x.float())
+            of_content, of_position = self.read(x).chunk(2, dim=-1)
+            if self.heed is not None and voted is not None:
+                of_position = of_position + self.heed(x) * voted
+            added = torch.baddbmm(of_position @ cells.T, of_content, image.transpose(1, 2))
+            logits = self.trust * similarity + (added / image.shape[-1] ** 0.5).view_as(similarity)
+            return logits if self.yielding is None else logits + self.yielding * whose_cell(known, usable)
+
+
+class RereadingDecoder(nn.Module):
+    def __init__(self, settings: NetworkSettings, rereading: RereadingSettings):
+        super().__init__()
+        if not 0 <= rereading.local_heads < settings.heads:
+            raise SettingsError(
+                f"local_heads is {rereading.local_heads}; give 0 to {settings.heads - 1}, of {settings.heads} heads"
+            )
+        self.settings, self.rereading = settings, rereading
+        width = settings.width
+        self.waves = Waves(width, rereading.reach)
+        power = self.waves.power()
+        self.layers = nn.ModuleList(RereadingLayer(settings, rereading, power) for _ in range(settings.decoder_layers))
+        self.position_mlp = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width))
+        self.place_mlp = (
+            nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width)) if rereading.places else None
+        )
+        nn.init.zeros_(self.position_mlp[-1].weight)  # type: ignore[arg-type]
+        nn.init.zeros_(self.position_mlp[-1].bias)  # type: ignore[arg-type]
+
+    def votes(self, logits: Tensor, places: Tensor, usable: Tensor, A_norm: Tensor) -> Tensor:
+        """Where the others vote each keypoint to be (B, K, 2), by what they look like so far: logits (B, K, h, w).
+        Gradients reach the graph."""
+        mass = logits.flatten(2).softmax(dim=-1)
+        centres = cell_centres(logits.shape[-2], logits.shape[-1], logits.device)
+        confidence = mass.amax(dim=-1) * usable
+        with torch.autocast(logits.device.type, enabled=False):  # places are exact too
+            votes = within_two_hops(A_norm.float())
+            return from_neighbours(places, mass @ centres, confidence, votes, self.rereading.ridge)
+
+    def forward(
+        self,
+        keypoints: Tensor,
+        image: Tensor,
+        similarity: Tensor,
+        start: Tensor,
+        places: Tensor | None,
+        usable: Tensor,
+        pose_graph: PoseGraph,
+    ) -> Reread:
+        """keypoints (B, K, d), image (B, hw, d), similarity (B, K, h, w), start (B, K, 2), places (B, K, 2) of the
+        keypoints in the supports, usable (B, K)."""
+        structure = bias_structure(pose_graph, self.settings)
+        cells = self.waves(cell_centres(similarity.shape[-2], similarity.shape[-1], similarity.device))
+        x, point = keypoints, start.detach()
+        if self.place_mlp is not None:
+            if places is None:
+                raise ValueError("a decoder that is told the places of keypoints in the supports needs them")
+            x = x + self.place_mlp(self.waves(places))
+        coordinates: list[Tensor] = []
+        logits: list[Tensor] = []
+        for layer in self.layers:
+            assert isinstance(layer, RereadingLayer)
+            here, voted = self.waves(point), None
+            known = (logits[-1] if logits else similarity).detach()
+            x = x + layer.inject(here)
+            if layer.inject_voted is not None and places is not None:
+                voted = self.waves(self.votes(known, places, usable, pose_graph.normalised))
+                x = x + layer.inject_voted(voted)
+            x = layer(x, here + self.position_mlp(here), image, cells, usable, pose_graph.normalised, structure)
+            logits.append(layer.reread(x, image, cells, similarity, known, voted, usable))
+            coordinates.append(locate(logits[-1]).peak)
+            point = coordinates[-1].detach()
+        return Reread(torch.stack(coordinates), torch.stack(logits))

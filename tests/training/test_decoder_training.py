@@ -1,0 +1,219 @@
+"""Training a decoder that reads the similarity again, from episodes of drawn lamps."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from edgecape.errors import SettingsError
+from edgecape.matching.settings import MatchingSettings, RereadingSettings
+from edgecape.training.decoder import DecoderTrainer, DecoderTraining, HidingSettings, build, decode, hide, misplaced
+from edgecape.training.decoder_validation import (
+    SKELETONS,
+    DecoderValidation,
+    best_of_peaks,
+    by_votes,
+    collapsed,
+    distances,
+    load_parts,
+)
+from edgecape.training.encoded import EncodedEpisodes, write_training_part
+from edgecape.training.sampler import EpisodeSampler, EpisodeSettings
+from edgecape.weights.store import Stored, load_model
+
+import toy
+
+SETTINGS = DecoderTraining(
+    rereading=RereadingSettings(local_heads=1), steps=8, batch=4, warmup=2, save_every=4, validate_every=4,
+    learning_rate=3e-3, precision="float32",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Stored:
+    folder = tmp_path_factory.mktemp("base")
+    toy.estimator(matching=MatchingSettings(), graph="predicted", bias="off").save_pretrained(folder)
+    return load_model(folder)
+
+
+@pytest.fixture(scope="module")
+def folder(base, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    dataset = toy.lamps(tmp_path_factory.mktemp("lamps"), 5, ("lamp", "light"))
+    sampler = EpisodeSampler(dataset, toy.store(), EpisodeSettings(views=3, self_supervised=0.5, points=(4, 8)))
+    folder = tmp_path_factory.mktemp("encoded")
+    for part in ("train", "val", "covered"):
+        write_training_part(base.network().eval(), sampler, folder / part, 0, 24)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def episodes(folder) -> EncodedEpisodes:
+    return EncodedEpisodes(folder / "train")
+
+
+def trained(base: Stored, episodes: EncodedEpisodes, out: Path, start: Any = None, **changes: Any) -> DecoderTrainer:
+    out.mkdir(parents=True, exist_ok=True)
+    trainer = DecoderTrainer(base, replace(SETTINGS, **changes), out, start)
+    trainer.train(episodes)
+    return trainer
+
+
+def weights(trainer: DecoderTrainer) -> dict[str, torch.Tensor]:
+    return trainer.network.state_dict()
+
+
+def test_arms_of_a_seed_start_alike_in_what_they_share(base):
+    arms = {
+        name: build(base, replace(SETTINGS, **changes)).state_dict()
+        for name, changes in {
+            "none": {"graph": "none"},
+            "fixed": {"graph": "fixed"},
+            "untold": {"graph": "fixed", "rereading": RereadingSettings(places=False, votes=False, local_heads=1)},
+            "predicted": {"graph": "predicted", "bias": "markov"},
+        }.items()
+    }
+    for name, state in arms.items():
+        for key in state.keys() & arms["predicted"].keys():
+            assert torch.equal(state[key], arms["predicted"][key]), (name, key)
+    assert any(".neighbours." in key for key in arms["fixed"].keys() - arms["none"].keys())
+    told = arms["fixed"].keys() - arms["untold"].keys()
+    assert told and all(any(part in key for part in ("place_mlp.", "voted.", "heed.")) for key in told)
+    other = build(base, replace(SETTINGS, seed=1)).state_dict()
+    assert not torch.equal(other["decoder.layers.0.inject.weight"], arms["fixed"]["decoder.layers.0.inject.weight"])
+
+
+def test_it_learns_and_leaves_the_encoder_alone(base, episodes, tmp_path):
+    trainer = trained(base, episodes, tmp_path, steps=60, hiding=HidingSettings(episodes=0.0))
+    losses = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    before = DecoderTrainer(base, replace(SETTINGS, hiding=HidingSettings(episodes=0.0)), tmp_path / "other")
+    start = np.mean([before.step(episodes) for _ in range(3)])
+    assert losses[-1]["layer1"] < 0.9 * start
+    for name, value in weights(trainer).items():
+        if name in base.head and not name.startswith(("decoder.", "pose_graph.", "mask_token")):
+            assert torch.equal(value, base.head[name]), name
+
+
+def test_a_stopped_run_goes_on_bit_by_bit(base, episodes, tmp_path):
+    whole = trained(base, episodes, tmp_path / "whole")
+    out = tmp_path / "stopped"
+    out.mkdir()
+    first = DecoderTrainer(base, SETTINGS, out)
+    for _ in range(4):
+        first.step(episodes)
+    first.save()
+    first.step(episodes)  # is lost
+    (out / "log.jsonl").write_text('{"step": 4, "layer0": 1.0}\n{"step": 5, "layer0": 1.0}\n')
+    second = trained(base, episodes, out)
+    assert second.done == 8 and '"step": 5' not in (out / "log.jsonl").read_text()
+    for name, value in weights(whole).items():
+        assert torch.equal(value, weights(second)[name]), name
+    with pytest.raises(SettingsError, match="other settings"):
+        DecoderTrainer(base, replace(SETTINGS, seed=5), out)
+
+
+def test_the_saved_model_is_the_averaged_one(base, episodes, tmp_path):
+    trainer = trained(base, episodes, tmp_path)
+    stored = load_model(tmp_path / "model")
+    assert stored.config.matching is not None and stored.config.matching.rereading == SETTINGS.rereading
+    expected = trainer.averaged().state_dict()
+    assert all(torch.equal(value, expected[name]) for name, value in stored.network().state_dict().items())
+
+
+def test_phases_go_on_from_each_other(base, episodes, tmp_path):
+    """Base, then the graph alone, then the bias: a phase keeps what it does not learn."""
+    one = trained(base, episodes, tmp_path / "base").averaged().state_dict()
+    options = {"graph": "predicted", "faintest": 0.05, "learns": "graph"}
+    two = trained(base, episodes, tmp_path / "graph", start=one, **options)
+    state = weights(two)
+    for name, value in one.items():
+        if name.startswith("decoder."):
+            assert torch.equal(state[name], value), name
+    assert two.network.pose_graph.b.item() >= 0.05 and two.network.pose_graph.c.item() != 0
+    last = trained(base, episodes, tmp_path / "bias", start=state, graph="predicted", bias="markov")
+    after = weights(last)
+    assert all(torch.equal(after[name], value) for name, value in state.items() if name.startswith("pose_graph."))
+    assert not torch.equal(after["decoder.layers.0.read.weight"], state["decoder.layers.0.read.weight"])
+
+
+def test_hidden_keypoints(episodes):
+    batch = episodes.batch(0, 0, 4)
+    rng = np.random.default_rng(0)
+    hidden, masked = hide(batch, HidingSettings(episodes=1.0, keypoints=(0.5, 0.5)), rng)
+    assert (hidden.sum(1) == (0.5 * batch.usable.sum(1)).round()).all()
+    assert not (hidden & ~batch.usable).any() and not (masked & ~hidden).any() and masked.any()
+    start = torch.rand(*batch.usable.shape, 2)
+    moved = misplaced(start, batch.usable, hidden, rng)
+    assert torch.equal(moved[~hidden], start[~hidden])
+    for row, column in hidden.nonzero().tolist():
+        same = (moved[row, column] == start[row]).all(-1)
+        assert same.any() and not same[column]
+
+
+def test_a_hidden_keypoint_says_nothing_of_itself(base, episodes):
+    """Whatever its similarity and token are, an untrained decoder has nothing to choose by."""
+    network = build(base, SETTINGS).eval()
+    batch = episodes.batch(0, 0, 4)
+    hidden = batch.usable.clone()
+    with torch.no_grad():
+        found = decode(network, batch, hidden, hidden, np.random.default_rng(0))
+    logits = found.logits[0][hidden].flatten(1)
+    torch.testing.assert_close(logits, logits[:, :1].expand_as(logits))
+
+
+def test_validation_measures_skeletons_and_groups(base, folder):
+    network = build(base, SETTINGS).eval()
+    validate = DecoderValidation(folder, {"new": ["00000"]})
+    scores = validate(network)
+    assert scores["val"] == scores["val, new"] == validate(None)["val"] and set(scores) == {
+        "val", "val, new", "covered", "covered, new",
+    }  # fmt: skip
+    part = load_parts(folder / "val")["00000"]
+    with torch.no_grad():
+        for parameter in network.decoder.parameters():
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)))
+    given = distances(network, part)
+    for change in SKELETONS.values():
+        changed = distances(network, part, change)
+        assert np.array_equal(changed, distances(network, part, change), equal_nan=True)
+        assert not np.array_equal(changed, given, equal_nan=True)
+        assert np.array_equal(np.isnan(changed), np.isnan(given))
+
+
+def test_the_best_of_more_peaks_is_never_further_off(folder):
+    part = load_parts(folder / "val")["00000"]
+    one, two, three = (best_of_peaks(part, number) for number in (1, 2, 3))
+    assert np.array_equal(one, distances(None, part), equal_nan=True)
+    counts = ~np.isnan(one)
+    assert (
+        (three[counts] <= two[counts]).all()
+        and (two[counts] <= one[counts]).all()
+        and two[counts].sum() < one[counts].sum()
+    )
+
+
+def test_votes_go_along_the_skeleton(folder):
+    part = load_parts(folder / "val")["00000"]
+    points = by_votes(part)
+    assert points.shape == part.target.shape and ((points >= 0) & (points <= 1)).all()
+    bare = by_votes(part._replace(prior=torch.zeros_like(part.prior)))
+    assert not torch.equal(points[part.usable], bare[part.usable])
+
+
+def test_keypoints_are_collapsed_where_two_that_are_apart_share_a_place(folder):
+    part = load_parts(folder / "val")["00000"]
+    K = part.usable.shape[1]
+    true = torch.rand(len(part.usable), K, 2, generator=torch.Generator().manual_seed(0))
+    part = part._replace(target=true, weight=torch.ones_like(part.weight))
+    part.weight[:, 2] = False
+    true[:, :3] = torch.tensor([[0.1, 0.1], [0.9, 0.9], [0.9, 0.1]])
+    assert not np.nan_to_num(collapsed(true, part)).any()
+    points = true.clone()
+    points[:, 1] = points[:, 2] = true[:, 0]
+    found = collapsed(points, part)
+    assert (found[:, :2] == 1).all() and np.isnan(found[:, 2]).all()
