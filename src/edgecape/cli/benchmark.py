@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import tyro
@@ -14,6 +15,8 @@ def benchmark(
     source: str | None = None,
     keypoints: int = 17,
     speed: bool = True,
+    exported: Path | None = None,
+    out: Path | None = None,
     output: Output = FOR_PEOPLE,
 ) -> int:
     """Parameters and operations per part of a model, and its speed relative to its backbone, as `predict` runs it.
@@ -25,12 +28,16 @@ def benchmark(
         source: A model folder, hub id or official checkpoint; the default model if not given.
         keypoints: Number of keypoints to count and measure with.
         speed: Measure queries and prompts against one forward of the backbone in the same process.
+        exported: What edgecape export wrote of the same model: its speed, beside the same backbone in torch.
+        out: Folder for benchmark.json and benchmark.png.
     """
     from rich.table import Table
 
-    from edgecape.evaluation.cost import count_costs, measure_speed
+    from edgecape.evaluation.cost import count_costs, measure_speed, save_plot
+    from edgecape.io.files import write_json
     from edgecape.matching.network import build_network
     from edgecape.model.backbone import Backbone
+    from edgecape.predictor import EdgeCape
     from edgecape.runtime.torch_runtime import TorchRuntime
     from edgecape.weights.backbones import backbone_config
     from edgecape.weights.store import find_model, load_model
@@ -57,12 +64,18 @@ def benchmark(
     add("head", *(sum(column) for column in zip(*(part[1:] for part in costs[1:]), strict=True)))
     add("all", *(sum(column) for column in zip(*(part[1:] for part in costs), strict=True)))
     console.print(table)
-    timings = measure_speed(runtime, (keypoints, 68, 300)) if runtime is not None and speed else []
+    timings = []
+    if runtime is not None and speed:
+        timed = None if exported is None else EdgeCape.from_pretrained(exported)
+        timings = measure_speed(runtime, (keypoints, 68, 300), model=timed)
     for what, at, seconds, ratio in timings:
         console.print(f"{what:<30} {at:>4} {1000 * seconds:9.1f} ms   {ratio:6.2f} t_b")
-    output.print_results(
-        {"parts": [part._asdict() for part in costs], "speed": [timing._asdict() for timing in timings]}
-    )
+    results = {"parts": [part._asdict() for part in costs], "speed": [timing._asdict() for timing in timings]}
+    output.print_results(results)
+    if out is not None:
+        write_json(out / "benchmark.json", results, indent=1)
+        save_plot(timings, out / "benchmark.png")
+        console.print(f"numbers and plot: {out}", soft_wrap=True)
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 import statistics
 import time
 from collections import Counter
@@ -15,6 +16,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from edgecape.io.files import atomic_path
 from edgecape.matching.multiview import UPRIGHT_VIEWS, MultiView, SupportViews
 from edgecape.model.backbone import Backbone
 from edgecape.model.network import Network
@@ -200,3 +202,26 @@ def measure_speed(
 
     found.append(Timing("prompt, keypoints moved", 1, *time_(moved)))
     return found
+
+
+def save_plot(timings: Sequence[Timing], path: str | os.PathLike[str]) -> None:
+    """Cost of queries against the number of keypoints, and of all else that was timed, beside the backbone."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    lines, bars = figure.subplots(1, 2)
+    efforts = [
+        what for what in dict.fromkeys(timing.what for timing in timings) if what in ("query, fast", "query, best")
+    ]
+    for what in efforts:
+        points = sorted((timing.at, timing.ratio) for timing in timings if timing.what == what)
+        lines.plot(*zip(*points, strict=True), marker="o", label=what)
+    lines.axhline(1, color="grey", linestyle=":", label="one backbone pass")
+    lines.set(xlabel="keypoints", ylabel="t_b", ylim=(0, None), title="one query, prompt known")
+    lines.legend()
+    rest = [timing for timing in timings if timing.what not in efforts]
+    bars.barh([f"{timing.what} ({timing.at})" for timing in rest], [timing.ratio for timing in rest], color="tab:grey")
+    bars.invert_yaxis()
+    bars.set(xlabel="t_b", title="batches of photos, prompts of supports")
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, dpi=120)
