@@ -1,4 +1,4 @@
-"""Predictions of the shipped model, as they were before the code was divided into two rooms.
+"""Predictions of the shipped model at effort "best", as they were when its supports were first seen in two crop sizes.
 
     python tests/pinned.py FOLDER   # makes them anew, from the photos of MP-Mini's validation categories
 

@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from edgecape import EdgeCape, Prompt, Support
 from edgecape.cli.main import main
 from edgecape.errors import SettingsError, WeightsError
 from edgecape.matching.settings import MatchingSettings, ViewSettings
+from edgecape.runtime import export
 from edgecape.runtime.onnx_runtime import FACTS, OnnxRuntime
 
 import toy
@@ -32,6 +32,22 @@ NAMES = ("foot left", "foot right", *(f"part {k}" for k in range(2, 7)))
 @pytest.fixture(scope="module")
 def model() -> EdgeCape:
     return toy.estimator(matching=MatchingSettings(views=ALL))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _traced_once():
+    """Tracing takes seconds and is the same for every precision."""
+    trace, traced = export._traced, {}
+
+    def once(module, inputs, dims):
+        key = (type(module), getattr(module, "fast", None), id(getattr(module, "multiview", None)))
+        if key not in traced:
+            traced[key] = trace(module, inputs, dims), module  # kept, so that no other gets its id
+        return traced[key][0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(export, "_traced", once)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -164,12 +180,3 @@ def test_the_commands(exported, model, lamps, tmp_path, monkeypatch, capsys):
     assert "effort" in capsys.readouterr().err
     assert main([*wanted, "--runtime", "onnx"]) == 2
     assert "edgecape export OUT" in capsys.readouterr().err
-
-
-def test_one_view_is_enough_for_settings_without_mirrors(tmp_path, lamps):
-    plain = toy.estimator(
-        matching=MatchingSettings(views=replace(ALL, mirror=False, mirror_query=False, quarter_turns=False))
-    )
-    plain.export(tmp_path)
-    a, b = (one.predict(one.prompt(lamps[0][0]), lamps[1][0])[0] for one in (plain, EdgeCape.from_pretrained(tmp_path)))
-    assert np.abs(a.keypoints - b.keypoints).max() < 1e-4 * max(a.box[2:])
