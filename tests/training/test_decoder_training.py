@@ -30,7 +30,7 @@ from edgecape.weights.store import Stored, load_model
 import toy
 
 SETTINGS = DecoderTraining(
-    rereading=RereadingSettings(local_heads=1), steps=8, batch=4, warmup=2, save_every=4, validate_every=4,
+    rereading=RereadingSettings(rivals=True, local_heads=1), steps=8, batch=4, warmup=2, save_every=4, validate_every=4,
     learning_rate=3e-3, precision="float32",
 )  # fmt: skip
 
@@ -74,7 +74,10 @@ def test_arms_of_a_seed_start_alike_in_what_they_share(base):
         for name, changes in {
             "none": {"graph": "none"},
             "fixed": {"graph": "fixed"},
-            "untold": {"graph": "fixed", "rereading": RereadingSettings(places=False, votes=False, local_heads=1)},
+            "untold": {
+                "graph": "fixed",
+                "rereading": RereadingSettings(places=False, votes=False, rivals=True, local_heads=1),
+            },
             "predicted": {"graph": "predicted", "bias": "markov"},
         }.items()
     }

@@ -65,7 +65,7 @@ class DecoderTraining:
     """Factor on the learning rate of single numbers, which have a long way to go: c and b of the predicted graph, and
     what a layer makes of the similarity and of rivals."""
     faintest: float = 0.0
-    """Least b − |c|: every pair of keypoints keeps an edge of this weight whatever ΔA is, so that the ReLU stays open."""
+    """Least b − |c|: every pair of keypoints keeps an edge of this weight whatever ΔA is: the ReLU stays open."""
     dropout: float = 0.0
     weight_decay: float = 1e-2
     epsilon: float = 1e-12
