@@ -116,7 +116,7 @@ def train(options: argparse.Namespace) -> None:
         rereading=RereadingSettings(
             places=not options.without_places,
             votes=not (options.without_places or options.without_votes),
-            rivals=not options.without_rivals,
+            rivals=options.rivals,
         ),
         hiding=replace(default.hiding, episodes=0.0 if options.without_hiding else default.hiding.episodes),
         learns=options.learns,
@@ -228,7 +228,7 @@ def main() -> None:
     arm.add_argument("--faintest", type=float, default=0.0)
     arm.add_argument("--without-places", action="store_true")
     arm.add_argument("--without-votes", action="store_true")
-    arm.add_argument("--without-rivals", action="store_true")
+    arm.add_argument("--rivals", action="store_true")
     arm.add_argument("--without-hiding", action="store_true")
     arm.add_argument("--parts", type=int, default=0, help="learn from the first so many parts; 0: all that are there")
     arm.add_argument("--steps", type=int, default=20000)

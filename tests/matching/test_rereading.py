@@ -20,7 +20,7 @@ from edgecape.weights.config import ModelConfig
 import tiny
 
 REACH = RereadingSettings.reach
-TOLD = MatchingSettings(rereading=RereadingSettings(local_heads=1))
+TOLD = MatchingSettings(rereading=RereadingSettings(rivals=True, local_heads=1))
 UNTOLD = MatchingSettings(layout=False, rereading=RereadingSettings(places=False, votes=False, local_heads=1))
 
 

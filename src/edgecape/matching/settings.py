@@ -53,7 +53,7 @@ class RereadingSettings:
     """Tell it where the keypoints lie in the supports; without, the graph alone says which of them belong together."""
     votes: bool = True
     """Tell it at every layer where the others vote a keypoint to be (voting.py), along the graph; needs places."""
-    rivals: bool = True
+    rivals: bool = False
     """Tell it at every layer which cells other keypoints claim (voting.dual_softmax), so that two seldom share one."""
     ridge: float = 0.005
     """Draws the fitted map from support to query, by which they vote, towards the identity."""

@@ -65,7 +65,7 @@ class DecoderTraining:
     """Factor on the learning rate of single numbers, which have a long way to go: c and b of the predicted graph, and
     what a layer makes of the similarity and of rivals."""
     faintest: float = 0.0
-    """Least b: every pair of keypoints keeps an edge of this weight before ΔA is added, so that the ReLU stays open."""
+    """Least b − |c|: every pair of keypoints keeps an edge of this weight whatever ΔA is: the ReLU stays open."""
     dropout: float = 0.0
     weight_decay: float = 1e-2
     epsilon: float = 1e-12
@@ -257,7 +257,7 @@ class DecoderTrainer:
         self.done += 1
         with torch.no_grad():
             if network.pose_graph is not None and settings.learns != "decoder":
-                network.pose_graph.b.clamp_(min=settings.faintest)
+                network.pose_graph.b.clamp_(min=settings.faintest + network.pose_graph.c.abs())
             decay = min(settings.ema, self.done / (10 + self.done))
             torch._foreach_lerp_(list(self.average.values()), list(self.learned.values()), 1 - decay)
         return [loss.item() for loss in losses]
