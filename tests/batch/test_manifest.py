@@ -15,7 +15,7 @@ from edgecape.formats.boxes import Boxes
 from edgecape.io.storage import LocalFolder
 from edgecape.types import Support
 
-WANTED = LookedFor("m", "s", ("a", "b"), ((0, 1),), None, None)
+WANTED = LookedFor("m", "s", ("a", "b"), ((0, 1),), None, None, "auto")
 FILMS = st.one_of(st.none(), st.integers(0, 50))
 
 

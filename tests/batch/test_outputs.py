@@ -17,7 +17,7 @@ from edgecape.io.video import read_frames, write_video
 from edgecape.types import Pose, Support
 
 GREY = np.full((64, 96, 3), 128, dtype=np.uint8)
-WANTED = LookedFor("m", "s", None, None, None, None)
+WANTED = LookedFor("m", "s", None, None, None, None, "auto")
 SHOWN = [Support(GREY, [(1, 1)])]
 
 

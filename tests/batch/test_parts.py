@@ -17,7 +17,7 @@ from edgecape.io.storage import LocalFolder
 from edgecape.types import Pose
 
 RNG = np.random.default_rng(0)
-WANTED = LookedFor("m", "s", ("a", "b", "c"), ((0, 1),), None, None)
+WANTED = LookedFor("m", "s", ("a", "b", "c"), ((0, 1),), None, None, "auto")
 
 
 def outcome(file: str, objects: int = 1, frame: int | None = None) -> Outcome:
