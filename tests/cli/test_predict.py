@@ -18,6 +18,7 @@ from edgecape.cli.main import main
 from edgecape.cli.predict import predict
 from edgecape.examples.lamps import draw_lamp
 from edgecape.formats.labels import Entry
+from edgecape.io.images import load_image
 from edgecape.io.video import read_frames, write_video
 from edgecape.types import Pose
 
@@ -305,6 +306,19 @@ def test_a_format_that_fails_loses_nothing(model, folder, support, tmp_path, cap
     assert "the disk is full" in (said := capsys.readouterr().err) and "the same command" in said
     assert main(common) == 0
     assert "5 done before" in capsys.readouterr().out
+
+
+def test_drawings_with_names(model, folder, support, tmp_path):
+    """The names of the keypoints are seen in the pictures."""
+    named = json.loads(support.read_text()) | {"names": [f"part {k}" for k in range(7)]}
+    support.write_text(json.dumps(named))
+    pixels = {}
+    for option in ((), ("--names",)):
+        out = tmp_path / f"out{len(option)}"
+        assert main(["predict", str(folder), "--support", str(support), "-o", str(out), "--draw", *option]) == 0
+        pixels[option] = [load_image(path).astype(int) for path in sorted((out / "drawn").rglob("*.jpg"))]
+    changed = [np.abs(a - b).max() for a, b in zip(*pixels.values(), strict=True)]
+    assert len(changed) == 5 and min(changed) > 100
 
 
 def test_drawings_that_are_wanted_later(model, seen, folder, support, tmp_path, capsys):

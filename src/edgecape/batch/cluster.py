@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgecape.batch.manifest import Listed, Run, Shard
+from edgecape.batch.outputs import Wanted
 from edgecape.batch.worker import Worker
 from edgecape.errors import DataError, EdgeCapeError, SettingsError
 from edgecape.io.storage import LocalFolder, open_folder
@@ -22,14 +23,14 @@ class Job:
     output: str
     folder: str  # that names of photos are relative to
     model: str | None
-    draw: bool
+    wanted: Wanted
     batch_size: int | None
 
     @classmethod
-    def of(cls, run: Run, model: str | None, draw: bool, batch_size: int | None) -> Job:
+    def of(cls, run: Run, model: str | None, wanted: Wanted, batch_size: int | None) -> Job:
         local = isinstance(run.output, LocalFolder)
         place = os.path.abspath(str(run.output)) if local else str(run.output)
-        return cls(place, os.getcwd(), model, draw, batch_size)
+        return cls(place, os.getcwd(), model, wanted, batch_size)
 
 
 class Actor:
@@ -45,7 +46,9 @@ class Actor:
         run = Run.open(open_folder(job.output))
         if run is None:
             raise DataError(f"this node finds no run in {job.output}; use a shared folder, or a store such as s3://…")
-        self.worker = Worker(run, EdgeCape.from_pretrained(job.model), job.draw, job.batch_size)
+        self.worker = Worker(
+            run, EdgeCape.from_pretrained(job.model), job.wanted.draw, job.batch_size, job.wanted.names
+        )
 
     def __call__(self, rows: dict[str, Any]) -> dict[str, Any]:
         done, failed = [], []

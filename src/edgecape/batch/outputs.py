@@ -38,6 +38,7 @@ class Wanted:
     image_ids: Path | None = None  # COCO file whose ids COCO results take
     smooth: bool = False
     draw: bool = False
+    names: bool = False  # of keypoints, in drawings
 
     @property
     def options(self) -> dict[str, Any]:
@@ -143,26 +144,26 @@ def source_of(entry: Entry) -> str:
     return (video.parse_frame_name(entry.file) or (entry.file, 0))[0]
 
 
-def draw_videos(output: Folder, entries: Iterable[Entry]) -> Iterator[tuple[str, str | None]]:
+def draw_videos(output: Folder, entries: Iterable[Entry], names: bool = False) -> Iterator[tuple[str, str | None]]:
     """Every video with what was found on it: its name and what prevented it, or None. Photos were drawn before."""
     for source, members in groupby(entries, source_of):
         if video.is_video(source):
             try:
                 with fetched(source) as path, output.writing(drawn_name(source)) as target:
-                    video.write_video(target, _drawn_frames(path, members), video.video_facts(path).fps)
+                    video.write_video(target, _drawn_frames(path, members, names), video.video_facts(path).fps)
                 yield source, None
             except EdgeCapeError as error:
                 yield source, str(error)
 
 
-def _drawn_frames(path: Path, entries: Iterable[Entry]) -> Iterator[RGB]:
+def _drawn_frames(path: Path, entries: Iterable[Entry], names: bool) -> Iterator[RGB]:
     """Up to the last one of which something is known; others before it stay as they are."""
     frames = enumerate(video.read_frames(path))
     for entry in entries:
         parsed = video.parse_frame_name(entry.file)
         for number, frame in frames:
             mine = parsed is not None and number == parsed[1]
-            yield draw_poses(frame, entry.poses if mine else ())
+            yield draw_poses(frame, entry.poses if mine else (), names=names)
             if mine:
                 break
 

@@ -129,7 +129,7 @@ def run_all(
             if not mine:
                 continue
             start = time.perf_counter()
-            tallies = watch(sum(shard.size for shard in mine), _work(run, mine, task, estimator, settings, wanted.draw))
+            tallies = watch(sum(shard.size for shard in mine), _work(run, mine, task, estimator, settings, wanted))
             done = sum(done for done, _ in tallies)
             if shards is state.missing:  # the others were done before, and are drawn now
                 report.done, report.seconds = done, time.perf_counter() - start
@@ -193,14 +193,14 @@ def _mine(shards: list[Shard], share: tuple[int, int] | None) -> list[Shard]:
 
 
 def _work(
-    run: Run, shards: list[Shard], task: Task, estimator: EdgeCape, settings: Settings, draw: bool
+    run: Run, shards: list[Shard], task: Task, estimator: EdgeCape, settings: Settings, wanted: Wanted
 ) -> Iterator[Tally]:
     if settings.engine == "ray":
         from edgecape.batch.cluster import Job, work
 
-        yield from work(Job.of(run, task.model, draw, settings.batch_size), shards, settings.workers)
+        yield from work(Job.of(run, task.model, wanted, settings.batch_size), shards, settings.workers)
         return
-    worker = Worker(run, estimator, draw, settings.batch_size)
+    worker = Worker(run, estimator, wanted.draw, settings.batch_size, wanted.names)
     for shard in shards:
         yield from ((1, 0) if outcome.failed is None else (0, 1) for outcome in worker.do(shard))
 
@@ -212,7 +212,9 @@ def _finish(run: Run, wanted: Wanted, report: Report) -> None:
     except EdgeCapeError as error:
         raise type(error)(f"{error} ({KEPT})") from error
     if wanted.draw:
-        report.failed |= {video: error for video, error in draw_videos(run.output, entries) if error is not None}
+        report.failed |= {
+            video: error for video, error in draw_videos(run.output, entries, wanted.names) if error is not None
+        }
         report.drawn = f"{run.output}/{DRAWN}"
 
 

@@ -43,8 +43,9 @@ class _Item:
 class Worker:
     """Holds one model; all else comes from the run's output."""
 
-    def __init__(self, run: Run, estimator: EdgeCape, draw: bool, batch_size: int | None = None):
-        self.run, self.estimator, self.draw = run, estimator, draw
+    def __init__(self, run: Run, estimator: EdgeCape, draw: bool, batch_size: int | None = None, names: bool = False):
+        """draw: photos, with the names of keypoints if those are wanted."""
+        self.run, self.estimator, self.draw, self.names = run, estimator, draw, names
         self.batch_size = batch_size or run.batch_size
         with run.output.reading(PROMPT) as path:
             self.prompt = Prompt.load(path)
@@ -133,7 +134,7 @@ class Worker:
                 return replace(item.outcome, failed=str(error).replace(str(item.image), item.outcome.file))
 
     def _draw(self, outcome: Outcome, photo: Path) -> None:
-        picture = draw_poses(photo, outcome.poses)
+        picture = draw_poses(photo, outcome.poses, names=self.names)
         with self.run.output.writing(drawn_name(outcome.file)) as path:
             save_picture(path, picture)
 

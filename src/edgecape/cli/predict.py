@@ -40,6 +40,7 @@ def predict(
     category: str = "object",
     image_ids: Path | None = None,
     draw: Flag = False,
+    names: Flag = False,
     boxes: Path | None = None,
     overwrite: Flag = False,
     smooth: Flag = False,
@@ -88,6 +89,7 @@ def predict(
         category: What the results call the kind of object.
         image_ids: COCO file whose ids of photos and category the format coco-results takes.
         draw: Also draw the keypoints on every photo and video, in the folder "drawn" of the output.
+        names: Draw the names of the keypoints too; photos that were drawn before stay as they are.
         boxes: Label file (COCO, also of boxes only, or another format) with the objects to look at, by photo; the
             whole photo is looked at if not given.
         overwrite: Start over: forget what an earlier run with this output found.
@@ -116,7 +118,7 @@ def predict(
 
     say = Speaker(quiet or as_json)
     settings = Settings(batch_size, shard_size, parse_shard(shard), engine, workers, overwrite)
-    wanted = Wanted(format, category, image_ids, smooth, draw)
+    wanted = Wanted(format, category, image_ids, smooth, draw, names)
     check_runtime(runtime, model)
     place = open_folder(output)
     notes: list[str] = []
