@@ -191,11 +191,7 @@ def _at(precision: Precision, model: Any) -> bytes:
         simple, small = Path(folder) / "simple.onnx", Path(folder) / "small.onnx"
         _simplify(model, simple)
         if precision == "int8":
-            # weights of matrix products, one scale per column; activations are quantised as they come
-            from onnxruntime.quantization import QuantType, quantize_dynamic
-
-            products = ["MatMul", "Gemm"]
-            quantize_dynamic(simple, small, products, per_channel=True, weight_type=QuantType.QInt8)
+            _quantise(simple, small)
         return _halved(simple) if precision == "fp16" else (small if precision == "int8" else simple).read_bytes()
 
 
@@ -208,6 +204,19 @@ def _simplify(model: Any, path: Path) -> None:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     options.optimized_model_filepath = str(path)
     onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def _quantise(path: Path, target: Path) -> None:
+    """Weights of matrix products as int8, one scale for each; activations are quantised as they come."""
+    import logging
+
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    logging.getLogger().addFilter(quiet := lambda record: "pre-processing" not in record.getMessage())  # done before
+    try:
+        quantize_dynamic(path, target, ["MatMul", "Gemm"], weight_type=QuantType.QInt8)
+    finally:
+        logging.getLogger().removeFilter(quiet)
 
 
 def _halved(path: Path) -> bytes:
