@@ -30,8 +30,9 @@ lint: $(VENV)/dev
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
+# two workers with one thread each: threads of two would only wait for each other
 test: lint
-	@$(BIN)/python -m pytest
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 clean:
 	rm -rf $(VENV) build dist demo-output .pytest_cache .mypy_cache .ruff_cache
