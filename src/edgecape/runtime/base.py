@@ -153,8 +153,7 @@ class Runtime(ABC, Generic[Features]):
 
     def _of_pictures(self, pictures: Sequence[tuple[Frames, int]]) -> list[Features]:
         """Features of frames in views of them, each picture through the backbone once."""
-        digests = {id(frame): hashlib.blake2b(frame.tobytes(), digest_size=16).digest() for frame, _ in pictures}
-        keys = [digests[id(frame)] + bytes([view]) for frame, view in pictures]
+        keys = [hashlib.blake2b(frame.tobytes(), digest_size=16).digest() + bytes([view]) for frame, view in pictures]
         missing = {key: picture for key, picture in zip(keys, pictures, strict=True) if key not in self._pictures}
         if missing:
             new = self.features(np.stack([views.show(frame, view) for frame, view in missing.values()]))
