@@ -21,7 +21,9 @@ class LowRank(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, rank: int):
         super().__init__()
-        self.down = nn.Parameter(torch.randn(rank, inputs) * inputs**-0.5)
+        self.down = nn.Parameter(torch.empty(rank, inputs))
+        if not self.down.is_meta:  # there torch would first import its compiler, for a second and a half
+            nn.init.normal_(self.down, std=inputs**-0.5)
         self.up = nn.Parameter(torch.zeros(outputs, rank))
 
     def forward(self) -> Tensor:
