@@ -194,4 +194,4 @@ def test_a_photo_without_marks_opens_the_studio_to_mark_it(opened, tmp_path: Pat
     assert "no keypoints yet" in capsys.readouterr().out
     assert main(["demo", "--support", "no.png", "--query", str(ZOO / "cow.png"), "-o", str(tmp_path)]) == 2
     assert "no.png" in capsys.readouterr().err
-    assert not (tmp_path / "no-studio").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["horse-to-mark"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,7 +63,7 @@ def demo(
         raise AnnotationError("a demo on your own pictures needs both --support and --query")
     if support is not None and support.suffix.lower() in SUFFIXES:
         print(f"{support} has no keypoints yet: mark them in the studio, then press Find")
-        place = output / f"{support.stem}-studio"
+        place = output / f"{support.stem}-to-mark"
         if not is_project(place):
             photos = photos_of(query, support)
             with new_project(place) as store:
@@ -180,14 +180,13 @@ def new_project(folder: Path) -> Iterator[ProjectStore]:
     from edgecape.studio.limits import Limits
     from edgecape.studio.project import ProjectStore
 
-    store = ProjectStore(folder, Limits())
-    store.open_folder()
-    try:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".") as temporary:
+        store = ProjectStore(Path(temporary) / "project", Limits())
+        store.open_folder()
         yield store
         store.close_folder()
-    except BaseException:
-        shutil.rmtree(folder)
-        raise
+        store.folder.replace(folder)
 
 
 def fill_unmarked(store: ProjectStore, support: Path, photos: Sequence[Path]) -> None:
