@@ -58,10 +58,12 @@ def demo(
     from edgecape.errors import AnnotationError
     from edgecape.examples import all_examples
     from edgecape.io.images import SUFFIXES
+    from edgecape.studio.server import require_studio
 
     if (support is None) != (not query):
         raise AnnotationError("a demo on your own pictures needs both --support and --query")
     if support is not None and support.suffix.lower() in SUFFIXES:
+        require_studio()
         print(f"{support} has no keypoints yet: mark them in the studio, then press Find")
         place = output / f"{support.stem}-to-mark"
         if not is_project(place):
@@ -70,6 +72,8 @@ def demo(
                 fill_unmarked(store, support, photos)
         return open_studio(place, model, port, no_browser)
 
+    if studio:
+        require_studio()
     examples = all_examples() if support is None else [own_example(support, query)]
     place = output / f"{examples[0].name}-studio"
     if studio and is_project(place):
