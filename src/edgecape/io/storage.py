@@ -85,6 +85,9 @@ class LocalFolder:
 class RemoteFolder:
     uri: str
 
+    def __post_init__(self) -> None:
+        require("cluster", self.uri, "pyarrow")
+
     def __str__(self) -> str:
         return self.uri
 
@@ -191,7 +194,6 @@ def split_uri(uri: str) -> tuple[RemoteFolder, str]:
 @lru_cache
 def _filesystem(root: str) -> tuple[Any, str]:
     """Of scheme://authority; one connection for all that is asked of it."""
-    require("cluster", root, "pyarrow")
     from pyarrow.fs import FileSystem
 
     try:
