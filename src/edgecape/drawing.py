@@ -5,6 +5,7 @@ from __future__ import annotations
 import colorsys
 from collections.abc import Iterable, Sequence
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import cv2
@@ -21,6 +22,8 @@ SIDES = ((1, 0), (-1, 0), (0, -1), (0, 1), (1, -1), (1, 1), (-1, -1), (-1, 1))  
 FAINT = 0.25  # opacity of a keypoint that is certainly wrong
 DARK, LIGHT, WEAK = (20, 20, 20), (255, 255, 255), (200, 0, 255)  # rims; edges; edges of little weight
 CAPTION_HEIGHT = 30
+FONT = (cv2.FONT_HERSHEY_SIMPLEX, 0.5)  # of captions
+NAMES_FONT = Path(__file__).parent / "fonts" / "DejaVuSans.ttf"  # has most alphabets
 
 
 def palette(K: int) -> list[Colour]:
@@ -58,7 +61,7 @@ def draw_keypoints(
         if weight >= 0.5:
             cv2.line(drawn, points[i], points[j], DARK, thick + 2, cv2.LINE_AA)
         cv2.line(drawn, points[i], points[j], LIGHT if weight >= 0.5 else WEAK, thick, cv2.LINE_AA)
-        strength = min(opacity[i], opacity[j]) * (0.45 + 0.4 * weight)
+        strength = min(opacity[i], opacity[j]) * (0.15 + 0.7 * weight)
         cv2.addWeighted(drawn, strength, canvas, 1 - strength, 0, dst=canvas)
     colours = palette(K)
     for k, point in points.items():
@@ -84,13 +87,12 @@ def places(keypoints: NDArray[np.float32]) -> dict[int, tuple[int, int]]:
 
 def draw_names(image: RGB, objects: Iterable[Named]) -> RGB:
     """Names beside their keypoints, each on the side where it covers least of keypoints, edges and other names."""
-    import matplotlib
     from PIL import Image, ImageDraw, ImageFont
 
     picture = Image.fromarray(image)
     pen, radius = ImageDraw.Draw(picture), keypoint_radius(image)
     size = max(13, round(max(image.shape[:2]) / 50))
-    font = ImageFont.truetype(f"{matplotlib.get_data_path()}/fonts/ttf/DejaVuSans.ttf", size)  # has most alphabets
+    font = ImageFont.truetype(str(NAMES_FONT), size)
     given: list[tuple[str, tuple[int, int], Colour]] = []
     taken: list[Area] = []
     for names, keypoints, edges in objects:
@@ -183,58 +185,61 @@ def draw_support(support: Support, scale: float = 1.0, names: bool = False) -> R
     """The support photo with the skeleton that was given."""
     photo = resized(load_image(support.image), scale)
     shown = support.names if names else None
-    return draw_keypoints(photo, scale * _marked(support), support.skeleton or (), names=shown)
+    return draw_keypoints(photo, scale * marked(support), support.skeleton or (), names=shown)
 
 
 def draw_graph(support: Support, prompt: Prompt, scale: float = 1.0) -> RGB:
     """The support photo with the predicted graph: the heavier an edge, the wider."""
     edges, strength = graph_edges(prompt.weights)
     photo = resized(load_image(support.image), scale)
-    return draw_keypoints(photo, scale * _marked(support), edges, edge_weights=[weight**2 for weight in strength])
+    return draw_keypoints(photo, scale * marked(support), edges, edge_weights=[weight**2 for weight in strength])
 
 
-def _marked(support: Support) -> NDArray[np.float32]:
+def marked(support: Support) -> NDArray[np.float32]:
     """Nowhere what the photo does not show."""
     assert support.visible is not None
     return np.where(support.visible[:, None], support.keypoints, np.float32(np.nan))
 
 
-def captioned(image: RGB, caption: str) -> RGB:
-    """The picture under a line of text."""
-    height, width = image.shape[:2]
-    text_width = cv2.getTextSize(caption, cv2.FONT_HERSHEY_SIMPLEX, 0.5, 1)[0][0]
-    out = np.full((height + CAPTION_HEIGHT, max(width, text_width + 16), 3), 255, dtype=np.uint8)
-    left = (out.shape[1] - width) // 2
-    out[CAPTION_HEIGHT:, left : left + width] = image
-    cv2.putText(out, caption, (8, 20), cv2.FONT_HERSHEY_SIMPLEX, 0.5, (30, 30, 30), 1, cv2.LINE_AA)
+def in_rows(pictures: Sequence[tuple[str, RGB]], columns: int = 4, gap: int = 8) -> RGB:
+    """Captioned pictures in rows, each in the middle of a cell; all cells are as large as the largest needs."""
+    widest = max(max(picture.shape[1], _width(caption)) for caption, picture in pictures)
+    highest = max(picture.shape[0] for _, picture in pictures)
+    columns = min(columns, len(pictures))
+    down, across = highest + CAPTION_HEIGHT + gap, widest + gap  # from one cell to the next
+    out = np.full((-(-len(pictures) // columns) * down, columns * across + gap, 3), 255, dtype=np.uint8)
+    for number, (caption, picture) in enumerate(pictures):
+        (height, width), (row, column) = picture.shape[:2], divmod(number, columns)
+        left, top = gap + column * across, row * down
+        cv2.putText(out, caption, (left, top + 20), *FONT, (30, 30, 30), 1, cv2.LINE_AA)
+        x, y = left + (widest - width) // 2, top + CAPTION_HEIGHT + (highest - height) // 2
+        out[y : y + height, x : x + width] = picture
     return out
 
 
-def side_by_side(pictures: Sequence[tuple[str, RGB]], gap: int = 8) -> RGB:
-    """Captioned pictures in a row."""
-    tiles = [captioned(picture, caption) for caption, picture in pictures]
-    spacer = np.full((tiles[0].shape[0], gap, 3), 255, dtype=np.uint8)
-    row = [part for tile in tiles for part in (spacer, tile)]
-    return np.concatenate([*row, spacer], axis=1)
+def _width(caption: str) -> int:
+    return cv2.getTextSize(caption, *FONT, 1)[0][0]
 
 
-def story(support: Support, prompt: Prompt, queries: Sequence[tuple[Any, Pose]], names: bool = False) -> RGB:
-    """What was marked, the graph that was predicted from it, and the poses that were found; larger where there are
-    names to be read."""
+def story(support: Support, prompt: Prompt, queries: Sequence[tuple[str, Any, Pose]], names: bool = False) -> RGB:
+    """What was marked, the graph that was predicted from it, and the poses that were found on photos with captions;
+    larger where there are names to be read."""
     height = 560 if names else 320
 
     def scale(image: Any) -> float:
-        return height / load_image(image).shape[0]
+        """A photo that is broader than most is no larger than they are."""
+        photo = load_image(image)
+        return min(height / photo.shape[0], 1.5 * height / photo.shape[1])
 
     given = "marked, with skeleton" if support.skeleton else "marked, no skeleton"
     pictures = [
         (given, draw_support(support, scale(support.image), names)),
         ("predicted graph", draw_graph(support, prompt, scale(support.image))),
     ]
-    for image, pose in queries:
+    for caption, image, pose in queries:
         drawn = _draw_poses(load_image(image), [pose], scale(image), names)
-        pictures.append((f"found, mean score {pose.score:.2f}", drawn))
-    return side_by_side(pictures)
+        pictures.append((f"{caption}: score {pose.score:.2f}", drawn))
+    return in_rows(pictures)
 
 
 def save_picture(path: Any, image: RGB) -> None:

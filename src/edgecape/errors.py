@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import reprlib
 
 
@@ -31,6 +32,17 @@ class WeightsError(EdgeCapeError):
 
 class SettingsError(EdgeCapeError):
     """Settings contradict each other or cannot be used."""
+
+
+class MissingPackageError(EdgeCapeError):
+    """A package that not all of edgecape needs is not installed."""
+
+
+def require(extra: str, what: str, *packages: str) -> None:
+    """Say which extra of edgecape installs what a part of it needs, before it is needed."""
+    missing = next((package for package in packages if importlib.util.find_spec(package) is None), None)
+    if missing is not None:
+        raise MissingPackageError(f"{what} needs {missing}: pip install 'edgecape[{extra}]'")
 
 
 def brief(value: object) -> str:

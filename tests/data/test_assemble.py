@@ -261,7 +261,7 @@ def test_frames_inside_hdf5(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "h5py", None)
     report = assemble(files, folders, tmp_path / "out")
     assert {item.status for item in report.items} == {"missing"}
-    assert "pip install h5py" in report.items[0].detail
+    assert "pip install 'edgecape[formats]'" in report.items[0].detail
 
     content = {
         "annotations": np.array([[[5.5, 5.5], [np.nan, -1]], [[4.0, 4.0], [0.7, 3.2]]]),

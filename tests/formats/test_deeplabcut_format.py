@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from edgecape import formats
-from edgecape.errors import DataError
+from edgecape.errors import DataError, MissingPackageError
 from edgecape.formats import LabelledImage, LabelledObject, LabelSet, to_supports
 
 from labels_for_tests import assert_same, cow, cow_with_photos, only_marked
@@ -127,7 +127,7 @@ def test_a_damaged_h5(tmp_path: Path) -> None:
 def test_h5_without_its_libraries_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "h5py", None)
     (tmp_path / "a.h5").write_bytes(b"")
-    with pytest.raises(DataError, match=r"pip install 'edgecape\[formats\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install 'edgecape\[formats\]'"):
         formats.read(tmp_path / "a.h5")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from edgecape import formats
-from edgecape.errors import DataError
+from edgecape.errors import DataError, MissingPackageError
 from edgecape.formats import LabelledImage, LabelledObject, LabelSet
 
 from labels_for_tests import assert_same, cow
@@ -96,7 +96,7 @@ def test_damaged_files(tmp_path: Path, content: bytes) -> None:
 def test_without_sleap_io_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sleap_io", None)
     (tmp_path / "a.slp").write_bytes(b"")
-    with pytest.raises(DataError, match=r"pip install 'edgecape\[formats\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install 'edgecape\[formats\]'"):
         formats.read(tmp_path / "a.slp")
-    with pytest.raises(DataError, match=r"pip install 'edgecape\[formats\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install 'edgecape\[formats\]'"):
         formats.write(tmp_path / "b.slp", cow(), "sleap")

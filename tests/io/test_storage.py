@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecape.errors import DataError
+from edgecape.errors import DataError, MissingPackageError
 from edgecape.io import storage
 from edgecape.io.files import atomic_write
 from edgecape.io.storage import LocalFolder, RemoteFolder, open_folder
@@ -133,6 +133,6 @@ def test_forgotten_copies_are_cleared(tmp_path, monkeypatch):
 
 
 def test_stores_need_a_package(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow.fs", None)
-    with pytest.raises(DataError, match=r"pip install 'edgecape\[cluster\]'"):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingPackageError, match=r"pip install 'edgecape\[cluster\]'"):
         RemoteFolder("s3://out/x").read("a")

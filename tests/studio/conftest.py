@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -38,12 +38,13 @@ def _need(there: bool, what: str) -> None:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    _need(chromium is not None, "Chromium")
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
         _need(False, "playwright")
+    tool = Path(__file__).parents[2] / "tools/browser.py"
+    chromium = runpy.run_path(str(tool))["find"]()
+    _need(chromium is not None, "a browser (python tools/browser.py gets one)")
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         yield launched

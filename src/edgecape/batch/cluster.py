@@ -12,7 +12,7 @@ from typing import Any
 from edgecape.batch.manifest import Listed, Run, Shard
 from edgecape.batch.outputs import Wanted
 from edgecape.batch.worker import Worker
-from edgecape.errors import DataError, EdgeCapeError, SettingsError
+from edgecape.errors import DataError, EdgeCapeError, require
 from edgecape.io.storage import LocalFolder, open_folder
 
 
@@ -71,11 +71,10 @@ def unpack(text: str) -> Shard:
 def work(job: Job, shards: list[Shard], workers: int | None) -> Iterator[tuple[int, int]]:
     """Photos done and failed, shard by shard, as they come."""
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # it warns of what Ray Data does with its own actors
-    try:
-        import ray
-        from ray.data import ActorPoolStrategy, DataContext
-    except ImportError:
-        raise SettingsError("--engine ray needs a package that is missing: pip install 'edgecape[cluster]'") from None
+    require("cluster", "--engine ray", "ray", "pyarrow")
+    import ray
+    from ray.data import ActorPoolStrategy, DataContext
+
     if not ray.is_initialized():
         ray.init(log_to_driver=False, logging_level=logging.ERROR)
     DataContext.get_current().enable_progress_bars = False  # there is one for all engines

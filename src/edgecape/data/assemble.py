@@ -167,7 +167,7 @@ def _extract(image: Wanted, archive: Path, target: Path) -> str:
     try:
         import h5py
     except ImportError:
-        return f"a frame of {archive}; pip install h5py to read it"
+        return f"a frame of {archive}; pip install 'edgecape[formats]' to read it"
     from PIL import Image
 
     try:

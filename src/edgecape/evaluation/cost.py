@@ -18,6 +18,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from edgecape.errors import require
 from edgecape.io.files import atomic_path
 from edgecape.matching.multiview import UPRIGHT_VIEWS, MultiView, SupportViews
 from edgecape.model.backbone import Backbone
@@ -226,6 +227,7 @@ def measure_speed(
 
 def save_plot(timings: Sequence[Timing], path: str | os.PathLike[str]) -> None:
     """Cost of queries against the number of keypoints, and of all else that was timed, beside the backbone."""
+    require("train", "a plot", "matplotlib")
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 4), layout="constrained")

@@ -14,7 +14,7 @@ from torch import Tensor
 from edgecape.data.crops import Crop, plain_crop
 from edgecape.data.dataset import Dataset, Instance
 from edgecape.data.features import FeatureStore
-from edgecape.errors import WeightsError
+from edgecape.errors import WeightsError, require
 from edgecape.evaluation.episodes import Episode, pairs
 from edgecape.evaluation.metrics import Floats
 from edgecape.evaluation.results import Result
@@ -61,6 +61,7 @@ Method = Callable[[Task], Tensor]
 
 def processes() -> PartialState:
     """The processes of this run; on its own PartialState overlooks `accelerate launch --cpu`."""
+    require("train", "measuring", "accelerate")
     from accelerate import PartialState
     from accelerate.utils import parse_flag_from_env
 

@@ -20,7 +20,9 @@ class Example:
     name: str
     about: str
     support: Support
-    queries: tuple[RGB, ...]
+    queries: tuple[RGB | Path, ...]
+    titles: tuple[str, ...]
+    """Of the queries."""
 
 
 def cat() -> Example:
@@ -38,7 +40,7 @@ def cat() -> Example:
     seen = cv2.warpPerspective(photo, cv2.getPerspectiveTransform(corners, moved), (width, height + 40))
     darker = (seen * (0.6, 0.7, 0.85)).astype(np.uint8)
     about = "the same cat, tilted and in other light, and the face of an astronaut"
-    return Example("cat", about, support, (darker, load_image(FOLDER / "astronaut.jpg")))
+    return Example("cat", about, support, (darker, load_image(FOLDER / "astronaut.jpg")), ("the same cat", "astronaut"))
 
 
 def lamp() -> Example:
@@ -49,7 +51,7 @@ def lamp() -> Example:
         draw_lamp(pose=(130.0, -100.0, 60.0), hue=60, ground=190, seed=3)[0],
     )
     support = Support(picture, keypoints, EDGES, names=NAMES)
-    return Example("lamp", "two other lamps, in other poses", support, others)
+    return Example("lamp", "two other lamps, in other poses", support, others, ("another lamp", "a third lamp"))
 
 
 def all_examples() -> list[Example]:

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from edgecape.errors import SettingsError
+from edgecape.errors import SettingsError, require
 from edgecape.evaluation.evaluate import Method, Task
 from edgecape.evaluation.methods import ModelMethod, copy_support, proposals
 from edgecape.evaluation.results import Groups, Result, Row, difference, summarise
@@ -131,6 +131,7 @@ def summary(results: Mapping[str, Result], shares: Mapping[str, NDArray[np.float
 
 def draw_robustness(found: Robustness, groups: Sequence[str], title: str, path: Path) -> None:
     """mPCK@5 over the number of wrong edges, a panel per group; as lines, what other skeletons and none at all give."""
+    require("train", "a plot", "matplotlib")
     from matplotlib.figure import Figure
 
     metric = METRICS[0]

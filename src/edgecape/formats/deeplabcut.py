@@ -9,7 +9,6 @@ A table has no boxes, no sizes and no skeleton: edges are taken from the project
 from __future__ import annotations
 
 import csv
-import importlib.util
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edgecape.errors import DataError
+from edgecape.errors import DataError, require
 from edgecape.formats import deeplabcut_h5, hdf5, shared
 from edgecape.formats.labels import LabelledImage, LabelledObject, LabelSet
 from edgecape.io.files import atomic_write, read_yaml
@@ -146,8 +145,7 @@ def _from_csv(path: Path) -> Table:
 
 
 def _from_h5(path: Path) -> Table:
-    if importlib.util.find_spec("h5py") is None:
-        raise DataError(f"reading {path} needs h5py: pip install 'edgecape[formats]'; the .csv beside it does without")
+    require("formats", f"reading {path}, unlike the .csv beside it,", "h5py")
     content = hdf5.read_apart(deeplabcut_h5.table, path, "a DeepLabCut table")
     columns = [(individual, part, coord) for individual, part, coord in content["columns"]]
     files = [shared.plain_path(file) for file in content["files"]]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from edgecape.errors import DataError
+from edgecape.errors import require
 from edgecape.formats import hdf5, shared
 from edgecape.formats.labels import LabelledImage, LabelledObject, LabelSet
 from edgecape.io.files import atomic_path
@@ -121,8 +121,7 @@ def _instance(sleap: Any, thing: LabelledObject, skeleton: Any) -> Any:
 
 
 def _library() -> Any:
-    try:
-        import sleap_io
-    except ImportError:
-        raise DataError("SLEAP files need sleap-io: pip install 'edgecape[formats]'") from None
+    require("formats", "reading or writing .slp", "sleap_io")
+    import sleap_io
+
     return sleap_io

@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from edgecape.errors import DataError
+from edgecape.errors import DataError, require
 
 FLAT = ("s3", "gcs", "abfs")  # stores without folders: a name may hold any number of /
 CHUNK = 1 << 23
@@ -84,6 +84,9 @@ class LocalFolder:
 @dataclass(frozen=True)
 class RemoteFolder:
     uri: str
+
+    def __post_init__(self) -> None:
+        require("cluster", self.uri, "pyarrow")
 
     def __str__(self) -> str:
         return self.uri
@@ -191,10 +194,8 @@ def split_uri(uri: str) -> tuple[RemoteFolder, str]:
 @lru_cache
 def _filesystem(root: str) -> tuple[Any, str]:
     """Of scheme://authority; one connection for all that is asked of it."""
-    try:
-        from pyarrow.fs import FileSystem
-    except ImportError:
-        raise DataError(f"{root} needs a package that is missing: pip install 'edgecape[cluster]'") from None
+    from pyarrow.fs import FileSystem
+
     try:
         filesystem, path = FileSystem.from_uri(root)
     except (ValueError, OSError) as error:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
+from edgecape.errors import require
 from edgecape.io.files import atomic_write, write_json
 from edgecape.matching.multiview import UPRIGHT_VIEWS, MultiView, SupportViews
 from edgecape.matching.scores import Calibration, probabilities
@@ -84,6 +85,7 @@ class CompareGraph(nn.Module):
 def export(runtime: TorchRuntime, folder: str | os.PathLike[str], precision: Precision = "fp32") -> None:
     """Writes features.onnx, align.onnx, encode.onnx, fast.onnx and best.onnx, and what is known of the model last: a
     folder with that is complete. precision: of the weights; fp16 halves the files, int8 quarters them."""
+    require("onnx", "exporting a model", "onnxruntime", "onnxscript")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     runtime.to("cpu")

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from edgecape.errors import WeightsError
+from edgecape.errors import WeightsError, require
 from edgecape.io.files import read_json
 from edgecape.runtime.base import Crops, Floats, Frames, Graph, Located, Runtime, Views, flip_index_of
 from edgecape.types import Prompt
@@ -98,10 +98,9 @@ class OnnxRuntime(Runtime[Floats]):
 
 
 def _session(path: Path) -> Any:
-    try:
-        import onnxruntime
-    except ImportError:
-        raise WeightsError("an exported model needs a package that is missing: pip install onnxruntime") from None
+    require("onnx", "an exported model", "onnxruntime")
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # errors only
     if threads := os.environ.get("OMP_NUM_THREADS", "").split(",")[0]:  # as torch would

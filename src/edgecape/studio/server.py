@@ -13,12 +13,17 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from edgecape.errors import SettingsError
+from edgecape.errors import SettingsError, require
 
 if TYPE_CHECKING:
     from edgecape.predictor import EdgeCape
 
 TOKEN = re.compile(r"[A-Za-z0-9._~-]{8,}")  # what needs no quoting in an address or a header
+
+
+def require_studio() -> None:
+    """FastAPI reads uploads with python_multipart."""
+    require("studio", "the studio", "fastapi", "python_multipart", "uvicorn")
 
 
 def serve(
@@ -30,13 +35,10 @@ def serve(
     browser: bool = True,
 ) -> None:
     """Returns when it was interrupted; an error if the model cannot be loaded."""
-    try:
-        import python_multipart  # noqa: F401 (what FastAPI reads uploads with)
-        import uvicorn
+    require_studio()
+    import uvicorn
 
-        from edgecape.studio.app import create_app
-    except ImportError as error:
-        raise SettingsError(f"the studio needs {error.name}: pip install 'edgecape[studio]'") from None
+    from edgecape.studio.app import create_app
     from edgecape.studio.engine import Engine
     from edgecape.studio.limits import Limits
     from edgecape.studio.project import ProjectStore

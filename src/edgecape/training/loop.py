@@ -16,7 +16,7 @@ from torch import Tensor
 
 from edgecape.data.dataset import Dataset
 from edgecape.data.features import FeatureStore
-from edgecape.errors import EdgeCapeError, SettingsError, WeightsError
+from edgecape.errors import EdgeCapeError, SettingsError, WeightsError, require
 from edgecape.matching.network import build_network
 from edgecape.model.network import Network
 from edgecape.training.checkpoints import load_checkpoint, save_checkpoint
@@ -44,6 +44,7 @@ def train(
 
     start: head weights to begin with (to run a later phase alone).
     """
+    require("train", "training", "accelerate", "matplotlib")
     from accelerate import Accelerator
     from accelerate.utils import DistributedDataParallelKwargs
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from edgecape.errors import WeightsError
+from edgecape.errors import WeightsError, require
 from edgecape.model.backbone import Backbone
 from edgecape.model.dinov2 import Dinov2Shape
 from edgecape.model.settings import BackboneSettings
@@ -151,6 +151,7 @@ def backbone_config(name: str) -> Any:
     size = name.removeprefix("facebook/dinov2-")
     if size in DINOV2:
         return DINOV2[size]
+    require("backbones", f"backbone '{name}'", "transformers")
     from transformers import AutoConfig, Swinv2Config
 
     if name == "microsoft/swinv2-tiny-patch4-window8-256":
