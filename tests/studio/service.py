@@ -79,7 +79,7 @@ def encoded(picture: np.ndarray | Image.Image, format: str = "PNG", **options: A
 
 
 def upload(http: TestClient, *files: tuple[str, bytes]) -> Any:
-    return http.post("/api/photos", files=[("files", file) for file in files])
+    return http.post("/api/v1/photos", files=[("files", file) for file in files])
 
 
 def upload_lamps(http: TestClient, number: int) -> list[str]:
@@ -98,14 +98,14 @@ def shot(photo: str, keypoints: Any, hidden: Sequence[int] = (), without: Sequen
 
 
 def marks(photo: str, number: int = 0, **changes: Any) -> dict[str, Any]:
-    """The body of POST /api/prompts for a lamp."""
+    """The body of POST /api/v1/prompts for a lamp."""
     edges = [list(edge) for edge in EDGES]
     return {"names": list(NAMES), "skeleton": edges, "shots": [shot(photo, lamp(number)[1])], **changes}
 
 
 def save(http: TestClient, **changes: Any) -> Any:
     """The project with these changes."""
-    return http.put("/api/project", json=http.get("/api/project").json() | changes)
+    return http.put("/api/v1/project", json=http.get("/api/v1/project").json() | changes)
 
 
 def found(keypoints: Any, moved: Sequence[int] = (), score: float = 0.5, lost: Sequence[int] = ()) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def found(keypoints: Any, moved: Sequence[int] = (), score: float = 0.5, lost: S
 
 def predict(http: TestClient, prompt: str, photos: Sequence[str], boxes: Sequence[Any] | None = None) -> list[Any]:
     wanted = [{"photo": photo, "box": box} for photo, box in zip(photos, boxes or [None] * len(photos), strict=True)]
-    answer = http.post("/api/predictions", json={"prompt": prompt, "photos": wanted})
+    answer = http.post("/api/v1/predictions", json={"prompt": prompt, "photos": wanted})
     assert answer.status_code == 200, answer.text
     return [json.loads(line) for line in answer.text.splitlines()]
 

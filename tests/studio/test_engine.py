@@ -228,12 +228,12 @@ def test_a_model_that_does_not_load_answers_everybody(error):
 
 
 def asgi(app: Any, body: bytes, disconnect: threading.Event, sent: list[Any]) -> threading.Thread:
-    """POST /api/predictions, from a client that goes away when the event is set."""
+    """POST /api/v1/predictions, from a client that goes away when the event is set."""
     import asyncio
 
     scope = {
         "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1", "method": "POST",
-        "path": "/api/predictions", "raw_path": b"/api/predictions", "query_string": b"", "root_path": "",
+        "path": "/api/v1/predictions", "raw_path": b"/api/v1/predictions", "query_string": b"", "root_path": "",
         "scheme": "http", "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
         "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 7860),
     }  # fmt: skip
@@ -270,12 +270,12 @@ def test_a_client_that_goes_away_frees_its_place(tmp_path):
         model.begun.acquire()
         model.let_through(1)
         model.begun.acquire()  # the first batch was delivered, the second is at hand
-        assert http.get("/api/status").json()["queue"] == {"waiting": 84, "running": 8}
+        assert http.get("/api/v1/status").json()["queue"] == {"waiting": 84, "running": 8}
         gone.set()
         thread.join(30)
-        assert not thread.is_alive() and http.get("/api/status").json()["queue"]["waiting"] == 0
+        assert not thread.is_alive() and http.get("/api/v1/status").json()["queue"]["waiting"] == 0
         model.let_through(5)
-        assert http.get("/api/status").status_code == 200
+        assert http.get("/api/v1/status").status_code == 200
     assert sum(len(batch) for batch in model.batches) == 16
     assert sent[0]["status"] == 200 and len(b"".join(m.get("body", b"") for m in sent).splitlines()) <= 8
 
@@ -315,7 +315,7 @@ def test_keypoints_that_were_not_found_are_null(tmp_path):
     with client(tmp_path / "project", load=Odd) as http:
         photo = upload_lamps(http, 1)[0]
         http.app.state.studio.prompts.keep("0" * 16, object())
-        answer = http.post("/api/predictions", json={"prompt": "0" * 16, "photos": [{"photo": photo}] * 3})
+        answer = http.post("/api/v1/predictions", json={"prompt": "0" * 16, "photos": [{"photo": photo}] * 3})
         lines = [json.loads(line) for line in answer.text.splitlines()]
         assert "nothing that is a place" in lines[0]["error"] and "pose" not in lines[0]
         assert lines[1]["pose"] == {"keypoints": [[0, 0], None], "scores": [1, 0]}

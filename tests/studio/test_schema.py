@@ -49,8 +49,8 @@ SETTINGS = settings(
 def prompt(tmp_path_factory):
     """Something to predict with."""
     with client(tmp_path_factory.mktemp("prompt") / "project") as http:
-        photo = http.post("/api/photos", files={"files": ("lamp.png", encoded(lamp()[0]))}).json()["photos"][0]["id"]
-        id_ = http.post("/api/prompts", json=marks(photo)).json()["id"]
+        photo = http.post("/api/v1/photos", files={"files": ("lamp.png", encoded(lamp()[0]))}).json()["photos"][0]["id"]
+        id_ = http.post("/api/v1/prompts", json=marks(photo)).json()["id"]
         return id_, http.app.state.studio.prompt(id_)
 
 

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from edgecape import __version__
 from edgecape.errors import EdgeCapeError
 from edgecape.studio import predicting, routes
-from edgecape.studio.context import Studio
+from edgecape.studio.context import API, Studio
 from edgecape.studio.engine import Engine
 from edgecape.studio.limits import RefusedError
 from edgecape.studio.models import sentence
@@ -68,7 +68,7 @@ def create_app(store: ProjectStore, engine: Engine, access: Access | None = None
     async def page(scope: Scope, receive: Receive, send: Send) -> None:
         """Whatever is not the API's; a mount would hide that the API knows an address, but not that method."""
         if scope["path"].startswith("/api/"):
-            raise HTTPException(404)
+            raise HTTPException(404, f"there is no such address; the API is at {API}")
         await files(scope, receive, send)
 
     app.router.default = page

@@ -36,7 +36,7 @@ class Studio:
         if prompt is None:
             path = self.store.prompt_path(id_)
             if not path.is_file():
-                raise RefusedError(404, f"there is no prompt '{id_}' any more; create it again with POST /api/prompts")
+                raise RefusedError(404, f"there is no prompt '{id_}' any more; create it again with POST {API}/prompts")
             prompt = load(path, path.name)
             self.prompts.keep(id_, prompt)
         return prompt
@@ -48,6 +48,7 @@ def of_request(request: Request) -> Studio:
 
 Shared = Annotated[Studio, Depends(of_request)]
 OneFile = Annotated[UploadFile, File()]
+API = "/api/v1"
 Answers = dict[int | str, dict[str, Any]]
 
 PROBLEM = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}

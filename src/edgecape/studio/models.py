@@ -240,7 +240,7 @@ class Format(About):
 
 
 class ExportRequest(Model):
-    format: str = Field(description="a name from GET /api/formats")
+    format: str = Field(description="a name from GET /api/v1/formats")
     photos: bool = Field(default=False, description="put the photos beside the labels, in a zip")
 
 

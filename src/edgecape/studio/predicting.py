@@ -16,7 +16,18 @@ from starlette.responses import Response, StreamingResponse
 
 from edgecape.errors import AnnotationError, EdgeCapeError
 from edgecape.studio import models, prompts
-from edgecape.studio.context import BINARY, PROBLEM, PROBLEMS, Answers, Ending, OneFile, Shared, content_of, download
+from edgecape.studio.context import (
+    API,
+    BINARY,
+    PROBLEM,
+    PROBLEMS,
+    Answers,
+    Ending,
+    OneFile,
+    Shared,
+    content_of,
+    download,
+)
 from edgecape.studio.engine import Job, Outcome
 from edgecape.studio.limits import RefusedError
 from edgecape.studio.project import as_label, check_marks
@@ -24,7 +35,7 @@ from edgecape.types import Pose, Prompt, as_box
 
 NO_MODEL: Answers = {503: {"description": "the model could not be loaded", "content": PROBLEM}}
 
-router = APIRouter(prefix="/api", tags=["predict"], responses=PROBLEMS | NO_MODEL)
+router = APIRouter(prefix=API, tags=["predict"], responses=PROBLEMS | NO_MODEL)
 PromptInPath = Annotated[models.PromptId, InPath()]
 
 

@@ -15,13 +15,13 @@ from edgecape.errors import AnnotationError
 from edgecape.examples import all_examples
 from edgecape.studio import models
 from edgecape.studio.archive import open_archive, write_archive
-from edgecape.studio.context import BINARY, PROBLEMS, OneFile, Shared, content_of, contents_of, download
+from edgecape.studio.context import API, BINARY, PROBLEMS, OneFile, Shared, content_of, contents_of, download
 from edgecape.studio.exports import available, export
 from edgecape.studio.imports import import_labels
 from edgecape.studio.limits import RefusedError
 from edgecape.studio.pictures import as_png
 
-router = APIRouter(prefix="/api", responses=PROBLEMS)
+router = APIRouter(prefix=API, responses=PROBLEMS)
 _examples = cache(all_examples)
 PhotoInPath = Annotated[models.PhotoId, InPath()]
 
