@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import socket
@@ -32,7 +33,7 @@ ADDRESS = "http://127.0.0.1:7860"
 USUAL = Limits()
 SMALL = Limits(
     upload_bytes=400_000, request_bytes=4_000_000, json_bytes=200_000, pixels=500_000, keypoints=8, shots=4, photos=6,
-    queue=20, prompts=3,
+    objects=7, queue=20, prompts=3,
 )  # fmt: skip
 
 
@@ -124,6 +125,39 @@ def predict(http: TestClient, prompt: str, photos: Sequence[str], boxes: Sequenc
     return [json.loads(line) for line in answer.text.splitlines()]
 
 
+def asgi(
+    app: Any, path: str, body: bytes, disconnect: threading.Event, sent: list[Any], name: str | None = None
+) -> threading.Thread:
+    """POST to a path of the API, from a client of that name that goes away when the event is set."""
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    headers += [(b"x-edgecape-client", name.encode())] if name else []
+    scope = {
+        "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1", "method": "POST",
+        "path": f"/api/v1/{path}", "raw_path": f"/api/v1/{path}".encode(), "query_string": b"", "root_path": "",
+        "scheme": "http", "headers": headers,
+        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 7860),
+    }  # fmt: skip
+
+    async def run() -> None:
+        messages = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+        async def receive() -> Any:
+            for message in messages:
+                return message
+            while not disconnect.is_set():
+                await asyncio.sleep(0.01)
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await app(scope, receive, send)
+
+    thread = threading.Thread(target=asyncio.run, args=(run(),))
+    thread.start()
+    return thread
+
+
 class FakeModel:
     """Takes part in nothing but the order of things: each batch waits until it is let through."""
 
@@ -148,6 +182,9 @@ class FakeModel:
 
     def prompt(self, supports: Any) -> Any:
         self.batches.append(["prompt"])
+        self.begun.release()
+        if self.gate is not None:
+            self.gate.acquire()
         return supports
 
 

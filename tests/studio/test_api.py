@@ -54,7 +54,11 @@ def test_status(http):
         time.sleep(0.05)
     assert status["version"] == __version__
     assert status["model"]["state"] == "ready" and status["model"]["fingerprint"] == tiny_model().fingerprint
-    assert status["limits"]["pixels"] == Limits().pixels and status["queue"] == {"waiting": 0, "running": 0}
+    assert status["limits"]["pixels"] == Limits().pixels and status["queue"] == {
+        "waiting": 0,
+        "prompts": 0,
+        "running": 0,
+    }
 
 
 # --- prompts -------------------------------------------------------------------------------------------------
@@ -275,8 +279,8 @@ def test_each_limit_is_a_clear_answer(strict):
     shots = strict.post("/api/v1/prompts", json=marks(photos[0], shots=[shot(photos[0], lamp(0)[1])] * 5))
     assert shots.status_code == 422 and "5 marked photos" in shots.json()["error"]
     prompt = strict.post("/api/v1/prompts", json=marks(photos[0])).json()["id"]
-    long = {"prompt": prompt, "photos": [{"photo": photos[0]}] * 7}
-    assert "7 photos are too many" in strict.post("/api/v1/predictions", json=long).json()["error"]
+    long = {"prompt": prompt, "photos": [{"photo": photos[0]}] * 8}
+    assert "8 photos are too many" in strict.post("/api/v1/predictions", json=long).json()["error"]
     body = strict.post(
         "/api/v1/prompts", content=b"[" + b" " * 300_000 + b"]", headers={"Content-Type": "application/json"}
     )
@@ -294,13 +298,13 @@ def test_the_queue_is_bounded(tmp_path):
         studio = http.app.state.studio
         studio.prompts.keep("0" * 16, object())
         studio.engine.predict(object(), [Job(studio.store.path(photos[0]))] * 18, lambda outcome: None)
-        model.begun.acquire()  # eight of them run, ten wait
-        studio.engine.predict(object(), [Job(studio.store.path(photos[0]))] * 6, lambda outcome: None)
-        full = http.post("/api/v1/predictions", json={"prompt": "0" * 16, "photos": [{"photo": photos[0]}] * 5})
+        model.begun.acquire()  # one of them runs, 17 wait
+        studio.engine.predict(object(), [Job(studio.store.path(photos[0]))] * 2, lambda outcome: None)
+        full = http.post("/api/v1/predictions", json={"prompt": "0" * 16, "photos": [{"photo": photos[0]}] * 2})
         assert full.status_code == 429 and int(full.headers["Retry-After"]) > 0
-        assert "16 photos wait already and 20 may" in full.json()["error"]
-        assert http.get("/api/v1/status").json()["queue"] == {"waiting": 16, "running": 8}
-        model.let_through(10)
+        assert "19 photos wait already and 20 may" in full.json()["error"]
+        assert http.get("/api/v1/status").json()["queue"] == {"waiting": 19, "prompts": 0, "running": 1}
+        model.let_through(20)
 
 
 # --- examples and the rest -----------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from edgecape import __version__
 from edgecape.errors import EdgeCapeError
 from edgecape.studio import predicting, routes
 from edgecape.studio.context import API, Studio
+from edgecape.studio.encoding import Encoder
 from edgecape.studio.engine import Engine
 from edgecape.studio.limits import RefusedError
 from edgecape.studio.models import sentence
@@ -50,7 +51,8 @@ def create_app(store: ProjectStore, engine: Engine, access: Access | None = None
         redoc_url=None,
         separate_input_output_schemas=False,
     )
-    app.state.studio = Studio(store, engine, PromptCache(store.limits.prompts))
+    prompts = PromptCache(store.limits.prompts)
+    app.state.studio = Studio(store, engine, prompts, Encoder(engine, prompts))
     app.include_router(routes.router)
     app.include_router(predicting.router)
     for kind in (EdgeCapeError, RequestValidationError, HTTPException, OSError, Exception):

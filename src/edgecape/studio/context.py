@@ -13,11 +13,14 @@ from starlette.responses import FileResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from edgecape.studio import models
+from edgecape.studio.encoding import Encoder
 from edgecape.studio.engine import Engine
 from edgecape.studio.limits import Limits, RefusedError
 from edgecape.studio.project import ProjectStore, as_label
 from edgecape.studio.prompts import PromptCache, load
 from edgecape.types import Prompt
+
+API = "/api/v1"
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class Studio:
     store: ProjectStore
     engine: Engine
     prompts: PromptCache
+    encoder: Encoder
 
     @property
     def limits(self) -> Limits:
@@ -48,7 +52,6 @@ def of_request(request: Request) -> Studio:
 
 Shared = Annotated[Studio, Depends(of_request)]
 OneFile = Annotated[UploadFile, File()]
-API = "/api/v1"
 Answers = dict[int | str, dict[str, Any]]
 
 PROBLEM = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}

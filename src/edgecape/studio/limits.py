@@ -20,7 +20,8 @@ class Limits(BaseModel):
     keypoints: int = 150
     shots: int = 50  # marked photos of one prompt, which are encoded together
     photos: int = 1000  # of a project
-    queue: int = 2000  # photos that wait for the model, of all clients together
+    objects: int = 2000  # to find keypoints on, of a project and of one request
+    queue: int = 4000  # of them that wait for the model, of all clients together
     prompts: int = 32  # kept in memory
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import shutil
 import threading
-import unicodedata
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,7 +18,18 @@ from edgecape.errors import AnnotationError, DataError, EdgeCapeError, ImageErro
 from edgecape.io.files import atomic_write, read_json, write_json
 from edgecape.studio import pictures
 from edgecape.studio.limits import Limits, RefusedError
-from edgecape.studio.models import Document, Failure, Marks, Photo, Project, Stored, StoredPhoto, Uploaded, id_of
+from edgecape.studio.models import (
+    Document,
+    Failure,
+    Marks,
+    Photo,
+    Project,
+    Stored,
+    StoredPhoto,
+    Uploaded,
+    id_of,
+    is_plain,
+)
 from edgecape.types import as_edges
 
 FILE, PHOTOS, PROMPTS, WORK = "project.json", "photos", "prompts", ".work"
@@ -244,7 +254,7 @@ def as_photo(photo: StoredPhoto) -> Photo:
 def as_label(name: str | None) -> str:
     """What a client calls a file, as one line of text of bearable length; its folders are cut off."""
     text = (name or "").encode("utf-8", "replace").decode("utf-8").replace("\\", "/").rsplit("/", 1)[-1]
-    text = "".join(letter for letter in text if unicodedata.category(letter) not in ("Cc", "Cs", "Zl", "Zp")).strip()
+    text = "".join(filter(is_plain, text)).strip()
     stem, dot, suffix = text.rpartition(".")
     if len(text) > LONGEST_LABEL:
         text = stem[: LONGEST_LABEL - 10] + dot + suffix[:9] if dot else text[:LONGEST_LABEL]
@@ -255,12 +265,16 @@ def check_document(document: Document, photos: Any, limits: Limits) -> None:
     """That all its parts fit together and to the photos."""
     check_marks(document, limits)
     K = len(document.names)
+    if len(document.queries) > limits.objects:
+        raise AnnotationError(f"{len(document.queries)} queries are too many; a project may have {limits.objects}")
+    seen: dict[tuple[Any, ...], int] = {}
     for number, query in enumerate(document.queries):
-        pose = query.pose
-        if pose is not None and {len(pose.keypoints), len(pose.scores), len(pose.moved)} != {K}:
-            raise AnnotationError(f"the pose of query {number} does not fit {K} keypoints; predict it again")
-    if len(document.queries) > limits.photos:
-        raise AnnotationError(f"{len(document.queries)} queries are too many; a project may have {limits.photos}")
+        for pose in (query.pose, query.earlier):
+            if pose is not None and {len(pose.keypoints), len(pose.scores), len(pose.moved)} != {K}:
+                raise AnnotationError(f"the pose of query {number} does not fit {K} keypoints; predict it again")
+        other = seen.setdefault((query.photo, *(query.box or ())), number)
+        if other != number:
+            raise AnnotationError(f"queries {other} and {number} are the same photo and box; give each object its box")
     unknown = next((id_ for id_ in document.used() if id_ not in photos), None)
     if unknown is not None:
         raise AnnotationError(f"there is no photo '{unknown}' in the project; upload it first")

@@ -39,7 +39,7 @@ def get_status(studio: Shared) -> models.Status:
             facts={} if model is None else model.facts,
         ),
         limits=studio.limits,
-        queue=models.QueueFacts(waiting=engine.waiting, running=engine.running),
+        queue=models.QueueFacts(waiting=engine.waiting, prompts=engine.waiting_prompts, running=engine.running),
     )
 
 
@@ -50,7 +50,7 @@ def get_project(studio: Shared) -> models.Project:
 
 
 @router.put("/project", tags=["project"], summary="Save the project")
-def put_project(project: models.Project, studio: Shared) -> models.Revision:
+def save_project(project: models.Project, studio: Shared) -> models.Revision:
     """The whole document replaces the last one, if `revision` is that of the last one; else the answer is 409."""
     return models.Revision(revision=studio.store.save(project))
 
@@ -62,14 +62,14 @@ def reset_project(studio: Shared) -> models.Project:
 
 
 @router.get("/project/archive", tags=["project"], summary="Save the project as a file", **BINARY)
-def get_archive(studio: Shared) -> Response:
+def download_archive(studio: Shared) -> Response:
     """A zip with project.json and the photos it uses, which another studio can open."""
     name = f"{studio.store.read().name or 'project'}.edgecape"
     return download(studio.store, lambda folder: write_archive(studio.store, folder / "project.zip"), name)
 
 
 @router.post("/project/archive", tags=["project"], summary="Open a saved project")
-def post_archive(file: OneFile, studio: Shared) -> models.Project:
+def open_archive_file(file: OneFile, studio: Shared) -> models.Project:
     """Replaces the project, once the whole archive was found to be good."""
     return open_archive(studio.store, file.file)
 
@@ -81,7 +81,7 @@ def post_archive(file: OneFile, studio: Shared) -> models.Project:
     response_model=models.Uploaded,
     responses={"4XX": {"model": models.NothingUploaded | models.Problem, "description": "no file could be used"}},
 )
-def post_photos(files: Annotated[list[UploadFile], File()], studio: Shared) -> Any:
+def upload_photos(files: Annotated[list[UploadFile], File()], studio: Shared) -> Any:
     """One or many. A file that is no photo is named in `failed`; if all are, the answer is 413, 415 or 422.
 
     The same bytes give the same id. Names are labels: they are shown and exported, but never used as paths.
@@ -122,7 +122,7 @@ def delete_photo(id: PhotoInPath, studio: Shared) -> None:
 
 
 @router.post("/import", tags=["begin"], summary="Marks from a label file")
-def post_import(
+def import_label_file(
     file: Annotated[UploadFile, File(description="COCO, LabelMe, Label Studio, CSV, DeepLabCut CSV or small JSON")],
     studio: Shared,
     photos: Annotated[list[UploadFile] | None, File(description="that it names, unless the project has them")] = None,
@@ -133,13 +133,13 @@ def post_import(
 
 
 @router.get("/examples", tags=["begin"], summary="Bundled examples")
-def get_examples() -> list[models.About]:
+def list_examples() -> list[models.About]:
     """A marked picture each, and others to find its keypoints on."""
     return [models.About(name=example.name, about=example.about) for example in _examples()]
 
 
 @router.post("/examples/{name}", tags=["begin"], summary="Begin with an example")
-def post_example(name: Annotated[str, InPath(pattern="^[a-z]{1,50}$")], studio: Shared) -> models.Example:
+def use_example(name: Annotated[str, InPath(pattern="^[a-z]{1,50}$")], studio: Shared) -> models.Example:
     """Its pictures are stored; the project's document stays as it is."""
     known = {example.name: example for example in _examples()}
     if name not in known:
@@ -162,13 +162,13 @@ def post_example(name: Annotated[str, InPath(pattern="^[a-z]{1,50}$")], studio: 
 
 
 @router.get("/formats", tags=["export"], summary="Formats to export to")
-def get_formats() -> list[models.Format]:
+def list_formats() -> list[models.Format]:
     """Those whose suffix is .zip take several files."""
     return available()
 
 
 @router.post("/export", tags=["export"], summary="Export labels", **BINARY)
-def post_export(wanted: models.ExportRequest, studio: Shared) -> Response:
+def export_labels(wanted: models.ExportRequest, studio: Shared) -> Response:
     """Marked photos and found poses of the saved project. Keypoints that a person moved get score 1."""
     name = f"{studio.store.read().name or 'labels'}-{wanted.format}"
     return download(studio.store, lambda folder: export(studio.store, wanted.format, wanted.photos, folder), name)
