@@ -143,7 +143,8 @@ def test_a_photo_of_another_size_is_not_the_one(http, tmp_path):
         ("labels.json", b'{"image": "other.png", "keypoints": [[1, 1]]}', 422, "'other.png'"),
         ("labels.csv", b"\0\0", 422, "no known format"),
         ("labels.yaml", b"kpt_shape: [1, 2]\npath: /etc\n", 415, "cannot be opened"),
-        ("labels.h5", b"", 415, "cannot be opened"),
+        ("labels.h5", b"", 422, "not a DeepLabCut"),
+        ("labels.slp", b"no", 422, "not a SLEAP file"),
         ("labels", b"", 415, "cannot be opened"),
     ],
 )

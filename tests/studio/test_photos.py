@@ -13,9 +13,9 @@ import pytest
 from PIL import Image
 
 from edgecape.io.images import load_image
+from edgecape.studio.checks import LONGEST_LABEL, as_label
 from edgecape.studio.exports import file_names
 from edgecape.studio.models import Photo
-from edgecape.studio.project import LONGEST_LABEL, as_label
 
 from service import client, encoded, lamp, marks, predict, save, upload, upload_lamps
 

@@ -127,7 +127,7 @@ def test_a_crash_while_writing_leaves_the_old_project(http, tmp_path, monkeypatc
     with monkeypatch.context() as broken:
         broken.setattr(os, "replace", crash)
         answer = save(http, name="lost")
-        assert answer.status_code == 422 and "No space left" in answer.json()["error"]
+        assert answer.status_code == 507 and "No space left" in answer.json()["error"]
     assert (tmp_path / "project" / "project.json").read_bytes() == content
     assert http.get("/api/v1/project").json() == before
     assert [path.name for path in (tmp_path / "project").iterdir() if path.name.startswith(".")] == []

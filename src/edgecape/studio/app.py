@@ -20,7 +20,7 @@ from edgecape.studio import predicting, routes
 from edgecape.studio.context import API, Studio
 from edgecape.studio.encoding import Encoder
 from edgecape.studio.engine import Engine
-from edgecape.studio.limits import RefusedError
+from edgecape.studio.limits import FULL, RefusedError
 from edgecape.studio.models import sentence
 from edgecape.studio.project import ProjectStore
 from edgecape.studio.prompts import PromptCache
@@ -87,9 +87,15 @@ def _on_error(request: Request, error: Exception) -> Response:
             return problem(422, str(error))
         case RequestValidationError():
             return problem(422, sentence([{**one, "loc": one["loc"][1:] or one["loc"]} for one in error.errors()]))
+        case HTTPException(__cause__=OSError() as cause):  # an upload that could not be spooled
+            return _on_disk(request, cause)
         case HTTPException():
             return problem(error.status_code, f"{error.detail} ({request.method} {request.url.path})", error.headers)
         case OSError():
-            log.error("%s %s: %s", request.method, request.url.path, error)
-            return problem(507, f"the project folder cannot be used: {error.strerror or error}; is the disk full?")
+            return _on_disk(request, error)
     return problem(500, "something went wrong in the studio; the terminal says what")
+
+
+def _on_disk(request: Request, error: OSError) -> Response:
+    log.error("%s %s: %s", request.method, request.url.path, error)
+    return problem(507, FULL.format(error.strerror or error))

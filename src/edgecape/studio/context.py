@@ -13,10 +13,11 @@ from starlette.responses import FileResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from edgecape.studio import models
+from edgecape.studio.checks import as_label
 from edgecape.studio.encoding import Encoder
 from edgecape.studio.engine import Engine
 from edgecape.studio.limits import Limits, RefusedError
-from edgecape.studio.project import ProjectStore, as_label
+from edgecape.studio.project import Incoming, ProjectStore
 from edgecape.studio.prompts import PromptCache, load
 from edgecape.types import Prompt
 
@@ -67,10 +68,10 @@ def content_of(file: UploadFile, limits: Limits) -> bytes:
     return file.file.read(limits.upload_bytes + 1)
 
 
-def contents_of(files: Iterable[UploadFile], limits: Limits) -> Iterator[tuple[str | None, bytes]]:
-    """Name and bytes, one at a time."""
+def contents_of(files: Iterable[UploadFile], limits: Limits) -> Iterator[Incoming]:
+    """One at a time."""
     for file in files:
-        yield file.filename, content_of(file, limits)
+        yield Incoming(file.filename, content_of(file, limits))
 
 
 class Ending(Response):

@@ -225,6 +225,17 @@ class About(Model):
     about: str
 
 
+class Template(About):
+    """Keypoints and skeleton of a common kind of object."""
+
+    names: list[Name]
+    skeleton: list[Edge]
+    symmetry: list[Edge] = Field(description="which keypoints are left and right of each other")
+    places: list[Annotated[list[Share], Field(min_length=2, max_length=2)]] = Field(
+        description="x, y of each keypoint, in [0, 1] of the object's box"
+    )
+
+
 class Example(Model):
     names: list[str]
     skeleton: list[Edge]

@@ -16,6 +16,7 @@ from starlette.responses import Response, StreamingResponse
 
 from edgecape.errors import AnnotationError, EdgeCapeError
 from edgecape.studio import models, prompts
+from edgecape.studio.checks import as_label, check_marks
 from edgecape.studio.context import (
     API,
     BINARY,
@@ -30,7 +31,6 @@ from edgecape.studio.context import (
 )
 from edgecape.studio.engine import Job, Outcome
 from edgecape.studio.limits import RefusedError
-from edgecape.studio.project import as_label, check_marks
 from edgecape.types import Pose, as_box
 
 NO_MODEL: Answers = {503: {"description": "the model could not be loaded", "content": PROBLEM}}

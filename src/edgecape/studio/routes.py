@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, File, Query, UploadFile
+from fastapi import APIRouter, File, Form, Query, UploadFile
 from fastapi import Path as InPath
 from starlette.responses import FileResponse, JSONResponse, Response
 
@@ -20,6 +20,9 @@ from edgecape.studio.exports import available, export
 from edgecape.studio.imports import import_labels
 from edgecape.studio.limits import RefusedError
 from edgecape.studio.pictures import as_png
+from edgecape.studio.project import Incoming
+from edgecape.studio.templates import TEMPLATES
+from edgecape.studio.videos import add_video
 
 router = APIRouter(prefix=API, responses=PROBLEMS)
 _examples = cache(all_examples)
@@ -86,11 +89,22 @@ def upload_photos(files: Annotated[list[UploadFile], File()], studio: Shared) ->
 
     The same bytes give the same id. Names are labels: they are shown and exported, but never used as paths.
     """
-    uploaded, statuses = studio.store.add_photos(contents_of(files, studio.limits))
+    uploaded, statuses, _ = studio.store.add_photos(contents_of(files, studio.limits))
     if uploaded.photos:
         return uploaded
     status = statuses[0] if len(set(statuses)) == 1 else 422
     return JSONResponse({"error": uploaded.failed[0].error, **uploaded.model_dump()}, status_code=status)
+
+
+@router.post("/videos", tags=["photos"], summary="Upload a video")
+def upload_video(
+    file: OneFile,
+    studio: Shared,
+    every: Annotated[int | None, Form(ge=1, le=10**6, description="take each n-th frame")] = None,
+    frames: Annotated[int, Form(ge=1, le=10**6, description="take at most that many, spread evenly")] = 100,
+) -> models.Uploaded:
+    """Frames of it become photos, which tell their clip, frame and time; `every` counts more than `frames`."""
+    return add_video(studio.store, file.filename, file.file, every, frames)
 
 
 @router.get(
@@ -146,8 +160,8 @@ def use_example(name: Annotated[str, InPath(pattern="^[a-z]{1,50}$")], studio: S
         raise RefusedError(404, f"there is no example '{name}'; there are {', '.join(known)}")
     example = known[name]
     names = [f"{name}.png", *(f"{name} {number}.png" for number in range(2, len(example.queries) + 2))]
-    files = zip(names, map(as_png, (example.support.image, *example.queries)), strict=True)
-    uploaded, _ = studio.store.add_photos(files)
+    files = map(Incoming, names, map(as_png, (example.support.image, *example.queries)))
+    uploaded = studio.store.add_photos(files).uploaded
     if uploaded.failed:
         raise AnnotationError(uploaded.failed[0].error)
     first, *others = uploaded.photos
@@ -159,6 +173,12 @@ def use_example(name: Annotated[str, InPath(pattern="^[a-z]{1,50}$")], studio: S
         queries=[models.Query(photo=photo.id) for photo in others],
         photos=uploaded.photos,
     )
+
+
+@router.get("/templates", tags=["begin"], summary="Skeletons to begin with")
+def list_templates() -> list[models.Template]:
+    """Keypoints and edges of common kinds of object, with places to drop them at and move from there."""
+    return list(TEMPLATES)
 
 
 @router.get("/formats", tags=["export"], summary="Formats to export to")
