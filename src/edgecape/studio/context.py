@@ -77,7 +77,7 @@ def contents_of(files: Iterable[UploadFile], limits: Limits) -> Iterator[Incomin
 class Ending(Response):
     """Calls `end` however the answer ends, also when the client is gone."""
 
-    end: Callable[[], None]
+    end: Callable[[], None] = staticmethod(lambda: None)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

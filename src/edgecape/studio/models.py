@@ -254,6 +254,27 @@ class PromptFacts(Model):
     shots: int
 
 
+class ShotCheck(Model):
+    """One line of the answer: what the other shots make of this one."""
+
+    photo: PhotoId
+    index: int = Field(description="in the prompt's shots")
+    distance: float | None = Field(
+        default=None, description="mean distance of found from marked points, as a share of the box's longer side"
+    )
+    worst: list[Index] = Field(default=[], description="keypoints that are off by more than 0.1 of it, worst first")
+    error: str | None = None
+
+
+class SuggestionRequest(Model):
+    prompt: PromptId
+    photos: list[Wanted] = Field(min_length=1, description="to choose from")
+
+
+class Suggestion(Wanted):
+    score: Share = Field(description="mean score of its keypoints; the lowest is worth most as the next shot")
+
+
 class PredictionRequest(Model):
     prompt: PromptId
     photos: list[Wanted] = Field(min_length=1)

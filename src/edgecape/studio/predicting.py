@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from starlette.responses import Response, StreamingResponse
 
 from edgecape.errors import AnnotationError, EdgeCapeError
-from edgecape.studio import models, prompts
+from edgecape.studio import models, prompts, shots
 from edgecape.studio.checks import as_label, check_marks
 from edgecape.studio.context import (
     API,
@@ -95,7 +95,49 @@ async def create_prompt(
     if prompt is None:
         supports = prompts.as_supports(marks, studio.store.path)
         prompt = await unless_gone(request, studio.encoder.encode(id_, supports, client))
+        studio.prompts.note(id_, marks)
     return prompts.facts(id_, prompt)
+
+
+@router.post(
+    "/prompts/{id}/check",
+    summary="Which shots disagree with the others",
+    status_code=200,
+    response_class=Lines,
+    response_model=models.ShotCheck,
+    response_description="one JSON object per line, in the order of the shots, each as soon as it is known",
+)
+async def check_shots(id: PromptInPath, studio: Shared) -> Response:
+    """Each shot is left out once, and the others find its keypoints: far from its marks, one of them is wrong, or the
+    photo shows what no other does. Closing the connection ends it."""
+    studio.prompt(id)
+    marks = studio.prompts.marks(id)
+    if marks is None or len(marks.shots) < 2:
+        raise AnnotationError("only a prompt made here of two or more shots can be checked; mark another photo")
+
+    async def lines() -> AsyncIterator[str]:
+        for index, shot in enumerate(marks.shots):
+            found = models.ShotCheck(photo=shot.photo, index=index)
+            try:
+                photo, others = studio.store.photo(shot.photo), prompts.without(marks, index)
+                supports = prompts.as_supports(others, studio.store.path)
+                prompt = await studio.encoder.encode(prompts.id_of_marks(others), supports)
+                arrivals = Arrivals()
+                job = Job(studio.store.path(shot.photo), as_box(shot.box) if shot.box else None)
+                ticket = studio.engine.predict(prompt, [job], arrivals.deliver)
+                try:
+                    outcome = await arrivals.get()
+                finally:
+                    studio.engine.cancel(ticket)
+                if isinstance(outcome, EdgeCapeError):
+                    raise outcome
+                assert isinstance(outcome, Pose)
+                found = shots.compare(index, shot, photo, outcome)
+            except EdgeCapeError as error:
+                found.error = str(error)
+            yield found.model_dump_json(exclude_none=True) + "\n"
+
+    return Lines(lines())
 
 
 @router.post("/prompts/file", summary="Create a prompt from a saved one")
