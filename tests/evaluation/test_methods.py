@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from edgecape.errors import SettingsError
 from edgecape.evaluation.evaluate import Task
 from edgecape.evaluation.methods import (
     GRAPHS,

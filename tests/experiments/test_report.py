@@ -23,8 +23,8 @@ def section(**changes: object) -> Section:
     lines = {"fixed": [Value(70.0, 69, 71), Value(69.0, 68, 70)]}
     drawn = figures.curves("falls", "as <expected>", (0, 8), lines, ("edges", "mPCK"), {"none": 68.5}, even=True)
     photo = figures.picture("photo", "a tile", np.zeros((20, 30, 3), dtype=np.uint8), {"pair": [1, 2]})
-    usual = {"tables": (table,), "figures": (drawn, photo), "findings": ("it falls",), "notes": ("noted",)}
-    return Section("noisy-prior", "What falls?", "it falls", DONE, **usual | changes)  # type: ignore[arg-type]
+    usual = {"done": DONE, "tables": (table,), "figures": (drawn, photo), "findings": ("it falls",), "notes": ("noted",)}
+    return Section("noisy-prior", "What falls?", "it falls", **usual | changes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,16 @@ def test_the_page_is_whole_and_needs_nothing_else() -> None:
     assert all(link.startswith(("#", "data:image/jpeg;base64,")) for link in reader.links), reader.links
     assert "<script" not in content and "@import" not in content and "url(http" not in content
     text = " ".join(reader.text)
-    for wanted in ("A <title>", "x & y", "as <expected>", "+1.2", "0.2 … +2.4", "it falls", "experiment x <data>", "left out: a"):
+    for wanted in (
+        "A <title>",
+        "x & y",
+        "as <expected>",
+        "+1.2",
+        "0.2 … +2.4",
+        "it falls",
+        "experiment x <data>",
+        "left out: a",
+    ):
         assert wanted in text, wanted
     assert re.search(r'class="clear">\+1\.2<', content) and not re.search(r'class="clear">−0\.1', content)
     names = re.findall(r'<section id="([^"]+)"', content)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from rich.console import Console
+from rich.markup import escape
 from tyro.conf import Positional, arg
 
 from edgecape.cli.printing import FOR_PEOPLE, Output, narrow_table, print_average
@@ -19,7 +20,7 @@ from edgecape.evaluation.groups import CATEGORY, SUPERCATEGORY, each_category, e
 from edgecape.evaluation.results import Report, Result, Row, difference, summarise
 from edgecape.experiments.options import NAMES, Options, command
 from edgecape.experiments.report import write_report
-from edgecape.experiments.section import FOLDER, Section, Table, Value
+from edgecape.experiments.section import FOLDER, Cell, Section, Table, Value
 from edgecape.io.files import read_json
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ Example: edgecape experiment all mydata --budget smoke --report report.html
 Models are trained as an experiment needs them; what was trained or measured before is used again, so a command that was
 stopped goes on where it was."""
 METRICS = ("mPCK@5", "PCK@0.2")
+MOST_COLUMNS = 5  # of a table that shows intervals on a terminal
 
 
 def experiment(name: str) -> Callable[..., int]:
@@ -123,17 +125,20 @@ def print_section(section: Section, console: Console) -> None:
 
 
 def shown(table: Table) -> object:
-    out = narrow_table(table.title)
+    """Intervals only where there is room for them; the report has all."""
+    out, narrow = narrow_table(table.title), len(table.columns) > MOST_COLUMNS
     for index, column in enumerate(table.columns):
         out.add_column(column, justify="right" if index else "left", min_width=None if index else 12)
     for row in table.rows:
-        out.add_row(
-            *(
-                f"[bold]{cell}[/bold]" if isinstance(cell, Value) and cell.is_clear else str(cell).replace("[", r"\[")
-                for cell in row
-            )
-        )
+        out.add_row(*(written(cell, narrow) for cell in row))
     return out
+
+
+def written(cell: Cell, narrow: bool) -> str:
+    if not isinstance(cell, Value):
+        return escape(cell)
+    text = cell.number if narrow else str(cell)
+    return f"[bold]{text}[/bold]" if cell.is_clear else text
 
 
 def compare(
