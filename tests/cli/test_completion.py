@@ -33,7 +33,7 @@ def test_bash_offers_commands_subcommands_and_options(complete) -> None:
     assert set(COMMANDS) <= set(complete(""))
     assert complete("pre") == ["predict"]
     assert {"check", "assemble", "split"} <= set(complete("data", ""))
-    assert {"robustness", "compare"} <= set(complete("experiment", ""))
+    assert {"noisy-prior", "compare", "all"} <= set(complete("experiment", ""))
     assert complete("evaluate", "--sho") == ["--shots"]
     assert complete("train", "small", "--settings.bat") == ["--settings.batch"]
     assert {"--edge-base", "--json", "--quiet"} <= set(complete("data", "check", "--"))

@@ -223,7 +223,7 @@ def test_bad_input_of_a_mean(five: Path, tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_pattern_where_one_split_is_meant(five: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["experiment", "robustness", "default", str(five), "--split", "split*_test"]) == 2
-    assert "this takes one at a time" in capsys.readouterr().err
+    assert main(["experiment", "cost", str(five), "--split", "split*_test"]) == 2
+    assert "experiments take one at a time" in capsys.readouterr().err
     assert run("runs/{split}", five / "annotations/mp100_split1_test.json", "--split", "dogs") == 2
     assert "none fits" in capsys.readouterr().err

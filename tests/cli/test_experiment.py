@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 from dataclasses import replace
@@ -17,14 +16,8 @@ from edgecape.evaluation.episodes import protocol_episodes
 from edgecape.evaluation.evaluate import evaluate
 from edgecape.evaluation.methods import copy_support
 from edgecape.evaluation.results import Result, difference
-from edgecape.predictor import EdgeCape
 
 import toy
-
-VARIANTS = [
-    "as given", "1 wrong edge", "2 wrong edges", "4 wrong edges", "8 wrong edges", "16 wrong edges",
-    "30 % dropped", "60 % dropped", "no edges", "fully connected", "proposals", "copy support",
-]  # fmt: skip
 
 
 def run(*arguments: str | Path | int) -> int:
@@ -45,70 +38,107 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def finished(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the robustness experiment leaves."""
-    out = tmp_path_factory.mktemp("experiment") / "out"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(EdgeCape, "from_pretrained", lambda source=None, device=None: toy.estimator())
-        train = ("--train-annotations", data.parent / "train.txt")
-        assert run("robustness", "default", data, "--episodes", 2, *train, "--out", out) == 0
-    return out
+    """Two results on the same pairs."""
+    folder = tmp_path_factory.mktemp("results")
+    dataset = read_coco(data, data.parent)
+    episodes, _ = protocol_episodes(dataset, shots=1, episodes=2)
+    methods = {"copy_support": copy_support, "corner": lambda task: 0 * copy_support(task)}
+    for name, result in evaluate(dataset, episodes, methods, toy.store()).items():
+        result.save(folder / f"{name}.npz")
+    return folder
 
 
-def test_robustness_files(finished: Path) -> None:
-    stored = json.loads((finished / "robustness.json").read_text())
-    assert list(stored["rows"]) == [*VARIANTS, *(f"{name} − as given" for name in VARIANTS[1:])]
-    groups = ["all", "known definition", "new definition"]
-    assert all([row["group"] for row in rows] == groups for rows in stored["rows"].values())
-    assert list(stored["given_share"]) == VARIANTS[:10]
-    assert stored["coverage"].startswith("20 of 20 pairs (2 episodes per category)")
-    with open(finished / "robustness.csv", newline="") as file:
-        lines = {(line["group"], line["method"]): float(line["mPCK@5"]) for line in csv.DictReader(file)}
-    values = [lines["all", name] for name in ("fully connected − as given", "fully connected", "as given")]
-    assert values[0] == pytest.approx(values[1] - values[2])
-    saved = Result.load(finished / "as_given.npz")
-    assert lines["all", "as given"] == pytest.approx(saved.metrics()["mPCK@5"])
-    assert (finished / "robustness.png").stat().st_size > 10_000
-    assert len(list(finished.iterdir())) == 3 + len(VARIANTS)
+# --- experiments ---------------------------------------------------------------------------------------------
 
 
-def test_robustness_on_the_terminal(
-    data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(EdgeCape, "from_pretrained", lambda source=None, device=None: toy.estimator())
+@pytest.fixture
+def world(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str | Path]:
+    """A folder of data with train and val, and a model that is told less; returns the arguments for both."""
+    for split in ("train", "val"):
+        (tmp_path / "data" / "annotations").mkdir(parents=True, exist_ok=True)
+        shutil.copy(data, tmp_path / "data" / "annotations" / f"{split}.json")
+    shutil.copytree(data.parent, tmp_path / "data" / "images")
+    toy.estimator(bias="off").save_pretrained(tmp_path / "model")
+    monkeypatch.setattr("edgecape.weights.backbones.load_backbone", lambda *_: (toy.ToyBackbone(), "toy"))
+    monkeypatch.setattr("edgecape.runtime.torch_runtime.load_backbone", lambda *_: (toy.ToyBackbone(), "toy"))
+    monkeypatch.setattr("edgecape.experiments.lab.load_backbone", lambda *_: (toy.ToyBackbone(), "toy"))
+    monkeypatch.setattr("edgecape.experiments.lab.baselines", lambda backbone: {"copy support": copy_support})
+    sizes = ("--regime", "told", "--budget", "smoke", "--model", tmp_path / "model", "--out", tmp_path / "out")
+    return [tmp_path / "data", *sizes]
+
+
+def test_one_experiment(world: list[str | Path], tmp_path: Path, capsys, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    assert run("robustness", "default", data, "--episodes", 1, "--categories", "lamp", "--shots", 2) == 0
+    assert run("noisy-prior", *world) == 0
     text = capsys.readouterr().out
-    assert "lamps, 2-shot" in text and "all: 1 category, 4 pairs" in text and "definition" not in text
-    table = text[text.index("as given") :].splitlines()
-    assert [line.split("  ")[0].strip() for line in table[: len(VARIANTS)]] == [
-        line.split("  ")[0].strip() for line in VARIANTS
-    ]
-    assert "…" not in text.split("per cent;")[0]  # fits
-    assert "2 instead of" not in text and "4 instead of 15 queries" in text
+    assert "noisy-prior: What do wrong edges" in text and "16 wrong edges" in text and "report: " in text
+    table = text[text.index("as given") : text.index("60 % dropped")].splitlines()
+    assert len(table) >= 7 and all(len(line) <= 80 for line in table)
+    report = (tmp_path / "out/report.html").read_text()
+    assert "mPCK against wrong edges" in report and "edgecape experiment noisy-prior data --regime told" in report
+    assert str(tmp_path / "data") not in report
+    assert run("noisy-prior", *world, "--json") == 0
+    (section,) = json.loads(capsys.readouterr().out)
+    assert section["name"] == "noisy-prior" and section["figures"][0]["data"]["x"] == [0, 1, 2, 4, 8, 16]
 
 
-@pytest.mark.parametrize(
-    ("graph", "options", "message"),
-    [
-        ("none", (), "trained without a graph"),
-        ("predicted", ("--categories", "lmap"), "did you mean lamp"),
-        ("predicted", ("--shots", "6"), "has the 7 objects"),
-        ("predicted", ("--train-annotations", "nowhere.json"), "nowhere.json does not exist"),
-    ],
-)
-def test_bad_input_of_robustness(
-    data: Path,
-    tmp_path: Path,
-    graph: str,
-    options: tuple[str, ...],
-    message: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+def test_an_interrupted_run_goes_on_and_gives_the_same_report(
+    world: list[str | Path], tmp_path: Path, capsys, monkeypatch
 ) -> None:
-    monkeypatch.setattr(EdgeCape, "from_pretrained", lambda source=None, device=None: toy.estimator(graph=graph))
-    assert run("robustness", "default", data, "--episodes", 1, *options, "--out", tmp_path / "out") == 2
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
+    from edgecape.experiments import experiment as module
+    from edgecape.experiments.catalogue import EXPERIMENTS
+
+    slow = [name for name in EXPERIMENTS if name not in ("benchmark", "noisy-prior", "graphs")]
+    monkeypatch.setattr("edgecape.experiments.catalogue.EXPERIMENTS", {**EXPERIMENTS})
+    chosen = {name: one for name, one in EXPERIMENTS.items() if name not in slow}
+    monkeypatch.setattr("edgecape.cli.experiment.NAMES", dict.fromkeys(chosen, ""))
+    whole = [*world[:-1], tmp_path / "whole"]
+    assert run("all", *whole) == 0
+    done: list[str] = []
+    usual = module.section_of
+
+    def killed(one, lab, command):
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(one.name)
+        return usual(one, lab, command)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "section_of", killed)
+        assert run("all", *world) == 130
+    before = {
+        path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*") if path.suffix in (".npz", ".json")
+    }
+    assert len([path for path in before if path.parent.name == "sections"]) == 2
+    assert run("all", *world) == 0
+    assert all(path.stat().st_mtime_ns == when for path, when in before.items())  # nothing was done twice
+    assert (tmp_path / "out/report.html").read_text() == (tmp_path / "whole/report.html").read_text()
+    capsys.readouterr()
+    joined = tmp_path / "joined.html"
+    assert run("report", tmp_path / "out", "--report", joined, "--title", "All of it") == 0
+    assert "report of 3 sections" in capsys.readouterr().out and "All of it" in joined.read_text()
+
+
+def test_bad_input_of_experiments(world: list[str | Path], tmp_path: Path, capsys) -> None:
+    data, *rest = world
+    for arguments, message in (
+        (("bias", *world), "experiment bias cannot be done in the regime 'told'; take published"),
+        (("graphs", tmp_path / "nowhere", *rest), "does not exist"),
+        (("graphs", *world, "--split", "test"), "none fits"),
+        (("benchmark", *world, "--shots", "1", "6"), "has the 7 objects"),
+        (("benchmark", *world, "--methods", "edgcape"), "did you mean 'edgecape'"),
+        (("benchmark", *world, "--models", "fixed"), "give ARM=FOLDER"),
+        (("benchmark", *world, "--models", f"fixed={tmp_path}"), "is no saved model"),
+        (("benchmark", *world, "--models", f"fixed={tmp_path / 'model'}"), "is a model with graph 'predicted'"),
+        (
+            ("benchmark", data, "--regime", "ours", "--model", tmp_path / "model", "--methods", "sdpnet"),
+            "--regime published",
+        ),
+        (("report", tmp_path / "nothing"), "there is no section"),
+    ):
+        assert run(*arguments) == 2, arguments
+        assert message in capsys.readouterr().err
+        assert not (tmp_path / "out/results").exists()  # nothing was computed
 
 
 # --- two results ---------------------------------------------------------------------------------------------
@@ -118,7 +148,7 @@ def test_two_results(
     finished: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    files = (finished / "proposals.npz", finished / "copy_support.npz")
+    files = (finished / "copy_support.npz", finished / "corner.npz")
     known = ("--annotations", data, "--train-annotations", data.parent / "train.txt")
     assert run("compare", *files, *known) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
@@ -158,7 +188,7 @@ def test_two_categories_of_one_name_stay_two(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_bad_input_of_compare(finished: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    good, half, other = finished / "as_given.npz", tmp_path / "half.npz", tmp_path / "train.json"
+    good, half, other = finished / "copy_support.npz", tmp_path / "half.npz", tmp_path / "train.json"
     whole = Result.load(good)
     whole.subset(np.arange(len(whole.category)) < 7).save(half)
     shutil.copy(data.parent / "train.txt", other)

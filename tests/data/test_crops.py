@@ -18,7 +18,7 @@ from edgecape.data.crops import (
     plain_crop,
 )
 from edgecape.geometry import crop_transform, warp
-from edgecape.matching.views import show
+from edgecape.matching.views import MIRRORED, show
 
 PHOTO = Path("photo.png")
 SIZE = (112, 112)
@@ -95,3 +95,12 @@ def test_a_covered_crop_hides_a_share_of_the_frame_and_nothing_else(seed):
     assert crop.key != plain.key and crop.key == plain.covered(0.3, (seed,)).key
     points = np.array([[60.0, 50.0]], dtype=np.float32)
     np.testing.assert_array_equal(crop.coordinates(points, SIZE), plain.coordinates(points, SIZE))
+
+
+def test_a_covered_crop_in_a_mirror_hides_the_same():
+    crop = plain_crop(PHOTO, BOX, SIZE).covered(0.3, (1,))
+    image = np.random.default_rng(0).integers(0, 100, (140, 200, 3), dtype=np.uint8)
+    for view in (MIRRORED, 2, 7):
+        wanted, found = show(crop.render(image, SIZE), view), crop.seen(view).render(image, SIZE)
+        differs = (wanted != found).any(axis=-1)
+        assert differs.mean() < 0.02  # at most a row and a column, by rounding

@@ -8,10 +8,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from edgecape.errors import SettingsError
 from edgecape.evaluation.evaluate import Task
 from edgecape.evaluation.methods import (
     GRAPHS,
     ModelMethod,
+    as_preset,
     baselines,
     copy_support,
     final,
@@ -220,3 +222,17 @@ def test_whitened_matching_finds_each_keypoint_on_its_own_photo() -> None:
     with torch.inference_mode():
         found = whitened_matching(network)(inputs)
     torch.testing.assert_close(found, places, atol=0.06, rtol=0)  # half a cell
+
+
+def test_a_model_as_a_method_of_the_family() -> None:
+    network, inputs = tiny.network(graph="predicted", bias="off"), task()
+    with torch.inference_mode():
+        for name, graph in (("capeformer", "none"), ("graphcape", "fixed"), ("edgecape-no-bias", "predicted")):
+            expected = final(ModelMethod(network), graph)(inputs)
+            torch.testing.assert_close(as_preset(name, network)(inputs), expected, rtol=0, atol=0)
+        matched = proposals(ModelMethod(network))(inputs)
+        torch.testing.assert_close(as_preset("pomnet", network)(inputs), matched, rtol=0, atol=0)
+    with pytest.raises(SettingsError, match="trained with bias 'off', edgecape has 'markov'"):
+        as_preset("edgecape", network)
+    with pytest.raises(SettingsError, match="trained with graph 'fixed', edgecape-no-bias needs 'predicted'"):
+        as_preset("edgecape-no-bias", tiny.network(graph="fixed", bias="off"))

@@ -173,3 +173,32 @@ def test_report_files_hold_the_same_numbers(tmp_path: Path) -> None:
         assert row["mean"][metric] == float(line[metric]) == pytest.approx(value)
         assert row["low"][metric] == float(line[f"{metric} low"])
         assert row["high"][metric] == float(line[f"{metric} high"])
+
+
+# --- seeds and categories ------------------------------------------------------------------------------------
+
+
+def test_results_of_several_seeds_are_averaged_pair_by_pair() -> None:
+    seeds, groups = [result(1), result(2), result(3)], {"all": [0, 1]}
+    (row,) = summarise(seeds, groups, resamples=200)
+    assert row.mean == pytest.approx({m: np.mean([one.metrics()[m] for one in seeds]) for m in row.mean})
+    (alone,) = summarise(seeds[0], groups, resamples=200)
+    width = [one.high["mPCK@5"] - one.low["mPCK@5"] for one in (row, alone)]
+    assert width[0] < width[1]  # chance of training is averaged out
+    (gap,) = difference(seeds, [result(4), result(5)], groups, resamples=200)
+    others = np.mean([result(seed).metrics()["mPCK@5"] for seed in (4, 5)])
+    assert gap.mean["mPCK@5"] == pytest.approx(row.mean["mPCK@5"] - others)
+    with pytest.raises(DataError, match="not on the same pairs"):
+        summarise([result(1), result(2).subset(np.arange(240) < 100)], groups)
+
+
+def test_other_categories_make_intervals_wider_where_categories_differ() -> None:
+    good, bad = result(better=0.9), result()
+    mixed = Result(**{**bad.__dict__, "distance": np.concatenate((good.distance[:120], bad.distance[120:]))})
+    (photos,), (too,) = (
+        difference(mixed, bad, {"all": [0, 1]}, resamples=300, over_categories=over) for over in (False, True)
+    )
+    assert photos.mean == too.mean
+    assert photos.low["mPCK@5"] > 0.1 and too.low["mPCK@5"] == pytest.approx(0)  # one of two shows nothing
+    (one,), (same,) = (summarise(bad, {"first": [0]}, over_categories=over) for over in (False, True))
+    assert one == same  # of one category there is no other

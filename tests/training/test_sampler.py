@@ -14,7 +14,7 @@ from edgecape.errors import DataError
 from edgecape.geometry import apply, inverse
 from edgecape.matching.alignment import is_mirrored
 from edgecape.matching.views import transform
-from edgecape.training.sampler import EpisodeSampler, EpisodeSettings, random_graph
+from edgecape.training.sampler import EpisodeSampler, EpisodeSettings, random_graph, with_points_between
 
 from toy import lamps, store
 
@@ -210,3 +210,31 @@ def test_at_most_so_many_keypoints(dataset):
     assert sizes == {4} and len(whole.draw(0, 0, 0).target) == 7
     kept = {tuple(draw.draw(0, position, 0).prior.sum(0).tolist()) for position in range(10)}
     assert len(kept) > 1  # not always the same ones
+
+
+def test_points_between_the_ends_of_edges(dataset):
+    """The same part of the way in supports and query, seen where both ends are, and linked to both instead of them to
+    each other."""
+    plain, mixed = sampler(dataset).draw(0, 3, 1), sampler(dataset, between=0.6).draw(0, 3, 1)
+    K, more = len(plain.target), len(mixed.target)
+    assert more > K and torch.equal(torch.from_numpy(mixed.target[:K]), torch.from_numpy(plain.target))
+    assert int(torch.triu(mixed.prior).sum()) == int(torch.triu(plain.prior).sum()) + more - K
+    for new in range(K, more):
+        i, j = mixed.prior[new].nonzero()[:, 0].tolist()
+        assert plain.prior[i, j] == 1 and mixed.prior[i, j] == 0
+        for points in (mixed.coordinates[0], mixed.target):
+            part = np.dot(points[new] - points[i], points[j] - points[i]) / np.square(points[j] - points[i]).sum()
+            np.testing.assert_allclose(points[new], points[i] + part * (points[j] - points[i]), atol=1e-6)
+            assert 0.25 <= part <= 0.75
+        parts = [
+            np.linalg.norm(points[new] - points[i]) / np.linalg.norm(points[j] - points[i])
+            for points in (mixed.coordinates[0], mixed.target)
+        ]
+        assert parts[0] == pytest.approx(parts[1], abs=1e-4)
+        assert mixed.visible[new] == (plain.visible[i] and plain.visible[j])
+
+
+def test_no_edge_no_point_between():
+    placed, shown = np.random.default_rng(1).random((2, 4, 2), dtype=np.float32), np.ones((2, 4), dtype=bool)
+    found = with_points_between(placed, shown, torch.zeros(4, 4), 1.0, np.random.default_rng(0))
+    assert found[0].shape == (2, 4, 2) and found[1].shape == (2, 4) and found[2].shape == (4, 4)

@@ -27,6 +27,7 @@ def evaluate(
     thresholds: tuple[float, ...] = (0.05, 0.1, 0.2),
     baselines: bool = True,
     layers: tuple[int, ...] = (-2, -1),
+    method: str | None = None,
     cache: Path | None = None,
     out: Path | None = None,
     output: Output = FOR_PEOPLE,
@@ -51,6 +52,7 @@ def evaluate(
         thresholds: Of PCK.
         baselines: Also measure copying the support and training-free matching, and the model with less of the graph.
         layers: Of the backbone, for the matching.
+        method: Measure the model as this method of the family, such as graphcape: told as much of the graph as it is.
         cache: Folder for cached features.
         out: Folder for evaluation.json, evaluation.csv and the distances of every method (.npz); of several splits, a
             folder each, and mean.json.
@@ -66,7 +68,7 @@ def evaluate(
         name = benchmark.dataset.name
         train = None if train_annotations is None else Path(of_split(str(train_annotations), name))
         members = breakdown(benchmark.dataset, groups, train)
-        methods, more_notes = choose_methods(of_split(model, name), layers, baselines, cache)
+        methods, more_notes = choose_methods(of_split(model, name), layers, baselines, cache, method)
         results = measure(benchmark, methods, console)
         report = Report(
             dataset=name,

@@ -1,96 +1,144 @@
-"""edgecape experiment robustness | compare | mean: what an evaluation alone does not tell."""
+"""edgecape experiment NAME | all | report: the paper's tables and figures; compare | mean: of saved results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from rich.console import Console
+from rich.markup import escape
 from tyro.conf import Positional, arg
 
-from edgecape.cli.printing import (
-    FOR_PEOPLE,
-    Output,
-    group_table,
-    half_interval,
-    measure,
-    narrow_table,
-    print_average,
-    print_notes,
-)
+from edgecape.cli.printing import FOR_PEOPLE, Output, narrow_table, print_average
 from edgecape.data.objects import read_coco
 from edgecape.errors import DataError, SettingsError
 from edgecape.evaluation.averages import average
-from edgecape.evaluation.benchmark import Benchmark, BenchmarkOptions, load
 from edgecape.evaluation.groups import CATEGORY, SUPERCATEGORY, each_category, each_supercategory, overview
-from edgecape.evaluation.results import Report, Result, Row, difference, save_results, summarise
-from edgecape.io.files import write_json
+from edgecape.evaluation.results import Report, Result, Row, difference, summarise
+from edgecape.experiments.options import NAMES, Options, command
+from edgecape.experiments.report import write_report
+from edgecape.experiments.section import FOLDER, Cell, Section, Table, Value
+from edgecape.io.files import read_json
 
 if TYPE_CHECKING:
-    from edgecape.experiments.robustness import Robustness
+    from edgecape.experiments.experiment import Experiment
+    from edgecape.experiments.lab import Lab
 
-ABOUT = """Experiments on top of the evaluation protocol.
+ABOUT = """The tables and figures of the paper, on whatever data there is.
 
-Example: edgecape experiment robustness default mydata --split test --out robustness"""
+Example: edgecape experiment all mydata --budget smoke --report report.html
 
-FEW = BenchmarkOptions(tyro.MISSING, episodes=20)  # each is run once per variant
+Models are trained as an experiment needs them; what was trained or measured before is used again, so a command that was
+stopped goes on where it was."""
+METRICS = ("mPCK@5", "PCK@0.2")
+MOST_COLUMNS = 5  # of a table that shows intervals on a terminal
 
 
-def robustness(
-    model: Positional[Annotated[str, arg(metavar="MODEL")]],
-    options: Annotated[BenchmarkOptions, arg(name="")] = FEW,
-    train_annotations: Path | None = None,
-    cache: Path | None = None,
-    out: Path | None = None,
+def experiment(name: str) -> Callable[..., int]:
+    """The command of one experiment."""
+
+    def run(options: Annotated[Options, arg(name="")], output: Output = FOR_PEOPLE) -> int:
+        return run_experiments([name], options, output)
+
+    run.__doc__ = f"{NAMES[name].capitalize()}.\n\nExample: edgecape experiment {name} mydata --regime told"
+    return run
+
+
+def everything(options: Annotated[Options, arg(name="")], output: Output = FOR_PEOPLE) -> int:
+    """All experiments of a regime, and one report of them.
+
+    Example: edgecape experiment all mydata --regime told --report report.html
+    """
+    return run_experiments(list(NAMES), options, output)
+
+
+def run_experiments(names: Sequence[str], options: Options, output: Output) -> int:
+    """Everything is checked before anything is computed; the report is written anew after each."""
+    from edgecape.experiments.catalogue import EXPERIMENTS
+    from edgecape.experiments.experiment import section_of
+    from edgecape.experiments.lab import Lab
+
+    console = output.console()
+    lab = Lab(options, lambda text: console.print(text, style="dim", markup=False, soft_wrap=True))
+    chosen = [EXPERIMENTS[name] for name in names]
+    able = [one for one in chosen if options.regime in one.regimes]
+    if not able:
+        regimes = " or ".join(chosen[0].regimes)
+        raise SettingsError(f"experiment {names[0]} cannot be done in the regime '{options.regime}'; take {regimes}")
+    check(able, lab)
+    left_out = [one.name for one in chosen if one not in able]
+    notes = [f"Not done in the regime {options.regime}: {', '.join(left_out)}."] if left_out else []
+    path, sections = options.report or options.out / "report.html", list[Section]()
+    for one in able:
+        section = section_of(one, lab, command(one.name, options))
+        sections.append(section)
+        print_section(section, console)
+        write_report(path, sections, f"Experiments on {lab.measured.name}", notes)
+    console.print(f"report: {path}", soft_wrap=True)
+    output.print_results([section.to_dict() for section in sections])
+    return 0
+
+
+def check(experiments: Sequence[Experiment], lab: Lab) -> None:
+    """What is wrong with data, models or settings is said before hours are spent."""
+    for one in experiments:
+        lab.check(one.arms(lab.options))
+        one.check(lab)
+
+
+def report(
+    folders: Positional[Annotated[tuple[Path, ...], arg(metavar="RUNS")]],
+    /,
+    report: Path = Path("report.html"),
+    title: str = "Experiments",
     output: Output = FOR_PEOPLE,
 ) -> int:
-    """Change the skeleton of the supports and see what that costs: wrong edges, dropped edges, all, none.
+    """One report of all that several runs of experiments have left, such as those of several regimes.
 
-    Example: edgecape experiment robustness default mydata --split test --out robustness
-
-    All variants are run on the same pairs, and the same supports get the same wrong edges whatever the model. Each
-    variant's difference to the skeleton as it is given is paired, so its interval is much narrower than that of the
-    values.
+    Example: edgecape experiment report runs/published runs/told --report report.html
 
     Args:
-        model: Model folder, hub id or official checkpoint; or "default".
-        train_annotations: File the model was trained on: reports categories whose keypoints it has met in training
-            apart from the others.
-        cache: Folder for cached features.
-        out: Folder for robustness.json, robustness.csv, robustness.png and the distances of every variant (.npz).
+        folders: What --out was.
+        report: HTML file to write.
+        title: Of the report.
     """
-    from edgecape.data.features import FeatureStore
-    from edgecape.evaluation.evaluate import processes
-    from edgecape.experiments.robustness import AS_GIVEN, Recorder, draw_robustness, summary
-
-    state = processes()
-    console = output.console(state.is_main_process)
-    benchmark = Benchmark.read(options)
-    groups = overview(benchmark.dataset, train_annotations)
-    loaded = load(model)
-    recorder = Recorder(loaded.network)
-    results = measure(benchmark, {FeatureStore.of(loaded, cache): recorder.methods()}, console)
-    found = summary(results, recorder.all_shares(), groups)
-
-    bare = [category.name for category in benchmark.dataset.categories if not category.edges]
-    notes = (*benchmark.notes, *([f"without a skeleton of their own: {', '.join(bare)}"] if bare else []))
-    _print_robustness(found, benchmark.title, console)
-    print_notes(notes, console, benchmark.coverage)
-    differences = {f"{name} − {AS_GIVEN}": rows for name, rows in found.differences.items()}
-    rows = {**found.values, **differences}
-    report = Report(benchmark.dataset.name, benchmark.shots, benchmark.coverage, notes, rows, {})
-    content = report.to_dict() | {"given_share": found.given_share}
-    output.print_results(content, state.is_main_process)
-    if out and state.is_main_process:
-        write_json(out / "robustness.json", content, indent=1)
-        report.write_csv(out / "robustness.csv")
-        draw_robustness(found, list(groups), benchmark.title, out / "robustness.png")
-        save_results(results, out)
-        console.print(f"numbers, figure and distances: {out}", soft_wrap=True)
+    names = list(NAMES)
+    files = [path for folder in folders for path in sorted((folder / FOLDER).glob("*.json"))]
+    if not files:
+        raise DataError(f"there is no section in {', '.join(map(str, folders))}; run experiments with that --out first")
+    sections = sorted((Section.from_dict(read_json(path)) for path in files), key=lambda one: names.index(one.name))
+    write_report(report, sections, title)
+    output.console().print(f"report of {len(sections)} sections: {report}", soft_wrap=True)
     return 0
+
+
+def print_section(section: Section, console: Console) -> None:
+    console.print(f"\n{section.name}: {section.title}", style="bold", markup=False)
+    console.print(f"  the paper: {section.claim}", style="dim", markup=False, soft_wrap=True)
+    for table in section.tables:
+        console.print(shown(table))
+    for line in section.findings:
+        console.print(f"  {line}", markup=False, soft_wrap=True)
+
+
+def shown(table: Table) -> object:
+    """Intervals only where there is room for them; the report has all."""
+    out, narrow = narrow_table(table.title), len(table.columns) > MOST_COLUMNS
+    for index, column in enumerate(table.columns):
+        out.add_column(column, justify="right" if index else "left", min_width=None if index else 12)
+    for row in table.rows:
+        out.add_row(*(written(cell, narrow) for cell in row))
+    return out
+
+
+def written(cell: Cell, narrow: bool) -> str:
+    if not isinstance(cell, Value):
+        return escape(cell)
+    text = cell.number if narrow else str(cell)
+    return f"[bold]{text}[/bold]" if cell.is_clear else text
 
 
 def compare(
@@ -108,14 +156,12 @@ def compare(
     Where the interval leaves out 0 (bold), other photos of these categories would show the difference too.
 
     Args:
-        first: A result saved by `edgecape evaluate --out` or `edgecape experiment robustness --out`.
+        first: A result saved by `edgecape evaluate --out`.
         second: The result to compare it with.
         annotations: File the results were measured on: also reports its super-categories.
         train_annotations: File the models were trained on: reports known and new definitions apart; needs
             --annotations.
     """
-    from edgecape.experiments.robustness import METRICS
-
     if train_annotations and not annotations:
         raise SettingsError("--train-annotations tells known from new definitions only together with --annotations")
     ours, theirs = Result.load(first), Result.load(second)
@@ -167,38 +213,19 @@ def mean(
     return 0
 
 
-def _print_robustness(found: Robustness, title: str, console: Console) -> None:
-    from edgecape.experiments.robustness import AS_GIVEN, METRICS
-
-    console.print(title, style="bold")
-    for place, first in enumerate(found.values[AS_GIVEN]):
-        table = group_table(first, width=15)
-        for column in ("mPCK@5", "difference", "PCK @.2", "difference", "given"):
-            table.add_column(column, justify="right", no_wrap=" " not in column)
-        for name, rows in found.values.items():
-            row, cells = rows[place], list[str]()
-            for metric in METRICS:
-                cells.append(f"{100 * row.mean[metric]:.1f}" if cells else half_interval(row, metric))
-                cells.append(_difference(found.differences[name][place], metric) if name != AS_GIVEN else "")
-            share = found.given_share[name][place] if name in found.given_share else None
-            table.add_row(name, *cells, "" if share is None else f"{100 * share:.0f}")
-        console.print(table)
-    console.print(
-        "  per cent; ± half of the 95 % interval for other photos of these categories; difference to the skeleton as "
-        "given, paired, with its 95 % interval, bold where that leaves out 0; given: share of the weight of the "
-        "network's graph that lies on edges of the given skeleton",
-        markup=False,
-        soft_wrap=True,
-    )
-
-
 def _difference(row: Row, metric: str) -> str:
     mean, low, high = (100 * values[metric] for values in (row.mean, row.low, row.high))
     text = f"{mean:+.1f} ({low:+.1f} {high:+.1f})"
     return f"[bold]{text}[/bold]" if low > 0 or high < 0 else text
 
 
-SUBCOMMANDS: dict[str, Callable[..., int]] = {"robustness": robustness, "compare": compare, "mean": mean}
+SUBCOMMANDS: dict[str, Callable[..., int]] = {
+    **{name: experiment(name) for name in NAMES},
+    "all": everything,
+    "report": report,
+    "compare": compare,
+    "mean": mean,
+}
 
 
 def main(arguments: list[str]) -> int:

@@ -16,7 +16,8 @@ class Train:
     """Train EdgeCape as the paper says, on MP-100 or any COCO-keypoints file; run again to go on after a stop.
 
     Example: edgecape train small --data train.json --images images --val val.json --out runs/first
-    Every setting below can be changed, e.g. --settings.batch 8 --settings.episodes.shots 5.
+    Every setting below can be changed, e.g. --settings.batch 8 --settings.episodes.shots 5; --method makes it another
+    method of the family.
     """
 
     data: Path
@@ -27,6 +28,8 @@ class Train:
     """Folder of the run: settings, log, curves, checkpoints, models."""
     val: Path | None = None
     """COCO-keypoints file with other categories, to choose the best weights and to fit scores on."""
+    method: str | None = None
+    """Method of the family to train by this recipe, such as graphcape; EdgeCape if not given."""
     phases: tuple[str, ...] = ()
     """Names of the recipe's phases to run; all if not given."""
     start: Path | None = None
@@ -43,10 +46,11 @@ def train(options: Annotated[Train, tyro.conf.arg(name="")]) -> int:
     from edgecape.data.objects import read_coco
     from edgecape.errors import SettingsError
     from edgecape.training.loop import train as run
+    from edgecape.training.methods import as_method
     from edgecape.weights.backbones import load_backbone
     from edgecape.weights.store import load_model
 
-    settings = options.settings
+    settings = options.settings if options.method is None else as_method(options.settings, options.method)
     if options.phases:
         known = {phase.name: phase for phase in settings.phases}
         unknown = [name for name in options.phases if name not in known]

@@ -88,8 +88,12 @@ class Crop:
         return (apply(transform(self.view, size) @ self.transform, points) / (width, height)).astype(np.float32)
 
     def seen(self, view: int) -> Crop:
-        """The same frame in another view; keypoints keep their names."""
-        return replace(self, view=compose(view, self.view))
+        """The same frame in another view; keypoints keep their names, and a patch over it stays where it is."""
+        cover = self.cover
+        if cover:
+            corners = apply(transform(view, (2, 2)), np.array(cover).reshape(2, 2))  # pixels 0 and 1: a unit square
+            cover = (*corners.min(axis=0).tolist(), *corners.max(axis=0).tolist())
+        return replace(self, view=compose(view, self.view), cover=cover)
 
     def covered(self, share: float, seed: tuple[int, ...]) -> Crop:
         """The same frame with a share of it behind a patch: keypoints there are known by the others only."""

@@ -69,16 +69,22 @@ class Benchmark:
             raise DataError(f"{options.split} fits {1 + len(others)} files of {options.data}; this takes one at a time")
         assert only.images is not None
         dataset = read_coco(only.data, only.images, options.edge_base)
-        allowed = usable(dataset, options.categories, options.skip_missing)
-        if not options.skip_missing:
+        return Benchmark.of(dataset, options.shots, options.episodes, options.categories, options.skip_missing)
+
+    @staticmethod
+    def of(
+        dataset: Dataset, shots: int, episodes: int, categories: Sequence[str] = (), skip_missing: bool = False
+    ) -> Benchmark:
+        allowed = usable(dataset, categories, skip_missing)
+        if not skip_missing:
             _check_images(dataset, allowed)
-        official, notes = protocol_episodes(dataset, options.shots, options.episodes)
+        official, notes = protocol_episodes(dataset, shots, episodes)
         chosen = restrict(official, allowed)  # some of the official pairs, never others
-        part = f"{len(pairs(chosen))} of {len(pairs(official))} pairs ({options.episodes} episodes per category)"
+        part = f"{len(pairs(chosen))} of {len(pairs(official))} pairs ({episodes} episodes per category)"
         covered = f"{part}, {coverage(dataset, allowed)} of {dataset.name}"
         if not chosen:
             raise DataError(f"nothing can be evaluated: {covered}")
-        return Benchmark(dataset, options.shots, chosen, covered, (*dataset.notes, *notes))
+        return Benchmark(dataset, shots, chosen, covered, (*dataset.notes, *notes))
 
     @property
     def title(self) -> str:
@@ -142,12 +148,13 @@ def load(model: str) -> TorchRuntime:
 
 
 def choose_methods(
-    model: str, layers: tuple[int, ...], with_baselines: bool, cache: Path | None
+    model: str, layers: tuple[int, ...], with_baselines: bool, cache: Path | None, method: str | None = None
 ) -> tuple[Methods, list[str]]:
-    """A model ("none": none) and what it is compared with, by the features they see; and notes."""
+    """A model ("none": none) and what it is compared with, by the features they see; and notes. method: of the family,
+    as which alone the model is measured."""
     from edgecape.data.features import FeatureStore
     from edgecape.evaluation.evaluate import processes
-    from edgecape.evaluation.methods import ModelMethod, baselines, final, variants, whitened_matching
+    from edgecape.evaluation.methods import ModelMethod, as_preset, baselines, final, variants, whitened_matching
     from edgecape.matching.network import MatchingNetwork, lora_of
     from edgecape.model.settings import BackboneSettings
     from edgecape.weights.backbones import load_backbone
@@ -155,21 +162,24 @@ def choose_methods(
     if not layers:
         raise SettingsError("matching needs at least one layer of the backbone; --layers -1 is the last")
     if model == "none":
+        if method is not None:
+            raise SettingsError(f"--method {method} says as what a model is measured, and there is none")
         if not with_baselines:
             raise SettingsError("there is nothing to measure: neither a model nor baselines")
         backbone, fingerprint = load_backbone(BackboneSettings(layers=layers))
         return {FeatureStore(backbone.to(processes().device), fingerprint, cache): baselines(backbone)}, []
     loaded = load(model)
     own = FeatureStore.of(loaded, cache)
+    named = {} if method is None else {f"model as {method}": as_preset(method, loaded.network)}
     if not with_baselines:
-        return {own: {"model": final(ModelMethod(loaded.network))}}, []
+        return {own: named or {"model": final(ModelMethod(loaded.network))}}, []
     untouched = own if lora_of(loaded.network) is None else own.with_lora(None)  # what nobody trained
     backbone, notes = _with_layers(loaded, layers)
     other = FeatureStore(backbone, loaded.backbone_fingerprint, cache)
     methods = {untouched if backbone is loaded.backbone else other: baselines(backbone)}
     if isinstance(loaded.network, MatchingNetwork) and loaded.network.direct is not None:
         methods.setdefault(untouched, {})["whitened matching"] = whitened_matching(loaded.network)
-    methods.setdefault(own, {}).update(variants(loaded.network))
+    methods.setdefault(own, {}).update(named or variants(loaded.network))
     return methods, notes
 
 

@@ -81,8 +81,10 @@ def evaluate(
     methods: Mapping[str, Method],
     store: FeatureStore,
     progress: Callable[[int], None] | None = None,
+    cover: float = 0.0,
 ) -> dict[str, Result]:
-    """The result of every method on the same pairs; `progress` is told the number of pairs done.
+    """The result of every method on the same pairs; `progress` is told the number of pairs done. cover: share of each
+    query's frame behind a patch, whose place depends on the query alone; keypoints behind it count as before.
 
     Under `accelerate launch` every process must call this: each does a contiguous part of the episodes, so that few
     crops are needed by two of them, and all get the whole result, which does not depend on their number.
@@ -95,7 +97,7 @@ def evaluate(
     widest = max(category.K for category in dataset.categories)
     found: dict[str, list[Floats]] = {name: [np.empty((0, widest))] for name in methods}
     for _, same_category in groupby(share, key=lambda episode: dataset.instances[episode.supports[0]].category):
-        features = _Features(dataset, store)
+        features = Features(dataset, store, cover)
         for episode in same_category:
             for name, values in _run(dataset, episode, methods, features).items():
                 found[name].append(np.pad(values, ((0, 0), (0, widest - values.shape[1])), constant_values=np.nan))
@@ -110,19 +112,20 @@ def evaluate(
     return {name: Result(dataset.name, labels, owner, table, values, scale) for name, values in whole.items()}
 
 
-class _Features:
+class Features:
     """Features of the objects of a category, in all pictures that were asked for (as float16, which is what the store
     rounds to). The oldest are let go when they get too many; they are computed, or read, again."""
 
-    def __init__(self, dataset: Dataset, store: FeatureStore):
-        self.dataset, self.store, self.size = dataset, store, store.size
-        self.kept: dict[tuple[int, Picture], Tensor] = {}
+    def __init__(self, dataset: Dataset, store: FeatureStore, cover: float = 0.0):
+        self.dataset, self.store, self.size, self.cover = dataset, store, store.size, cover
+        self.kept: dict[tuple[int, Picture, float], Tensor] = {}
 
-    def crop(self, index: int, picture: Picture = PLAIN) -> Crop:
+    def crop(self, index: int, picture: Picture = PLAIN, cover: float = 0.0) -> Crop:
         instance = self.dataset.instances[index]
-        return plain_crop(instance.image, instance.box, self.size, picture.scale).seen(picture.view)
+        whole = plain_crop(instance.image, instance.box, self.size, picture.scale)
+        return (whole.covered(cover, (index,)) if cover else whole).seen(picture.view)
 
-    def get(self, wanted: Sequence[tuple[int, Picture]]) -> Tensor:
+    def get(self, wanted: Sequence[tuple[int, Picture, float]]) -> Tensor:
         """(n, C, h, w)."""
         missing = [key for key in dict.fromkeys(wanted) if key not in self.kept]
         for start in range(0, len(missing), self.store.batch):
@@ -137,7 +140,7 @@ class _Features:
         return found
 
     def shots(self, indices: Sequence[int], pictures: Sequence[Picture]) -> Shots:
-        wanted = [(index, picture) for picture in pictures for index in indices]
+        wanted = [(index, picture, 0.0) for picture in pictures for index in indices]
         places = [self.crop(*key).coordinates(self.dataset.instances[key[0]].keypoints, self.size) for key in wanted]
         grid = (len(pictures), len(indices))
         return Shots(
@@ -145,12 +148,25 @@ class _Features:
         )
 
     def queries(self, indices: Sequence[int], seen: Sequence[int]) -> Tensor:
-        return self.get([(index, Picture(view)) for index in indices for view in seen]).unflatten(0, (len(indices), -1))
+        wanted = [(index, Picture(view), self.cover) for index in indices for view in seen]
+        return self.get(wanted).unflatten(0, (len(indices), -1))
+
+
+def _run(dataset: Dataset, episode: Episode, methods: Mapping[str, Method], features: Features) -> dict[str, Floats]:
+    """Distances (Q, K) of one episode by every method."""
+    queries = [dataset.instances[index] for index in episode.queries]
+    usable = np.logical_and.reduce([dataset.instances[index].visible for index in episode.supports])
+    return {
+        name: np.stack([distances(one, query, usable) for one, query in zip(found, queries, strict=True)])
+        for name, found in found_in_photos(dataset, episode, methods, features).items()
+    }
 
 
 @torch.inference_mode()
-def _run(dataset: Dataset, episode: Episode, methods: Mapping[str, Method], features: _Features) -> dict[str, Floats]:
-    """Distances (Q, K) of one episode by every method."""
+def found_in_photos(
+    dataset: Dataset, episode: Episode, methods: Mapping[str, Method], features: Features
+) -> dict[str, Floats]:
+    """Where every method finds the keypoints of one episode: pixels (Q, K, 2) of the query photos."""
     supports = [dataset.instances[index] for index in episode.supports]
     queries = [dataset.instances[index] for index in episode.queries]
     category = dataset.category_of(supports[0])
@@ -169,10 +185,5 @@ def _run(dataset: Dataset, episode: Episode, methods: Mapping[str, Method], feat
         points = method(task).cpu().double().numpy() * frame
         if not np.isfinite(points[:, usable]).all():  # would pass for keypoints that do not count
             raise WeightsError(f"{name} gave coordinates that are not numbers; its weights are damaged or diverged")
-        out[name] = np.stack(
-            [
-                distances(apply(back, found), query, usable)
-                for back, found, query in zip(to_photo, points, queries, strict=True)
-            ]
-        )
+        out[name] = np.stack([apply(back, found) for back, found in zip(to_photo, points, strict=True)])
     return out

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from edgecape.errors import SettingsError
 from edgecape.evaluation.evaluate import Method, Task
 from edgecape.matching.multiview import Compared, Estimate, MultiView, Shots, SupportViews
 from edgecape.matching.network import MatchingNetwork
@@ -16,6 +17,7 @@ from edgecape.model.backbone import Backbone
 from edgecape.model.graph import row_normalise
 from edgecape.model.network import Network
 from edgecape.model.pose_graph import PoseGraph
+from edgecape.model.presets import preset
 from edgecape.model.proposals import cell_centres, locate
 from edgecape.model.tokens import pool, pooling_from_coordinates
 
@@ -121,14 +123,18 @@ class ModelMethod:
             encoded = encoded._replace(graph=told(graph, encoded.graph))
         return self.multiview.settle(compared, encoded.expand(len(compared.views[0])))
 
+    def encode(self, task: Task) -> SupportViews:
+        """The supports alone, and the graph."""
+        device = self.network.mask_token.device
+        shots = Shots(*(x.to(device) for x in task.shots(self.multiview.pictures)))
+        visible = task.visible.to(device)[None, None].expand(-1, shots.features.shape[2], -1)
+        flip = None if task.flip_index is None else task.flip_index.to(device)
+        return self.multiview.encode(shots, visible, task.prior.to(device)[None], flip)
+
     def _prepared(self, task: Task) -> tuple[SupportViews, Compared]:
         """What is the same as for the last task is not done again."""
-        device = self.network.mask_token.device
         if self._last is None or any(a is not b for a, b in zip(task, self._last[0], strict=True)):
-            shots = Shots(*(x.to(device) for x in task.shots(self.multiview.pictures)))
-            visible = task.visible.to(device)[None, None].expand(-1, shots.features.shape[2], -1)
-            flip = None if task.flip_index is None else task.flip_index.to(device)
-            encoded = self.multiview.encode(shots, visible, task.prior.to(device)[None], flip)
+            encoded = self.encode(task)
             self._last = task, encoded, self._comparison(task, encoded)
         return self._last[1:]
 
@@ -168,6 +174,18 @@ def auto(fast: ModelMethod, best: ModelMethod) -> Method:
         return torch.where(quick.clear[:, None, None], quick.output.coordinates[-1], final(best)(task))
 
     return localise
+
+
+def as_preset(name: str, network: Network) -> Method:
+    """The network as a method of the family: told as much of the graph as that method is."""
+    wanted, has, method = preset(name), network.settings, ModelMethod(network)
+    if not wanted.decodes:
+        return proposals(method)
+    if has.bias != wanted.bias:
+        raise SettingsError(f"this model was trained with bias '{has.bias}', {name} has '{wanted.bias}'; train it anew")
+    if GRAPHS.index(wanted.graph) > GRAPHS.index(has.graph):
+        raise SettingsError(f"this model was trained with graph '{has.graph}', {name} needs '{wanted.graph}'")
+    return final(method, wanted.graph)
 
 
 def variants(network: Network) -> dict[str, Method]:

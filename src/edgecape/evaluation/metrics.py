@@ -47,6 +47,13 @@ def pair_metrics(distance: Floats, scale: Floats, thresholds: Sequence[float] = 
     return metrics
 
 
+def categories_drawn(resamples: int, categories: int, seed: int = 1) -> Floats:
+    """How often each category is drawn in resampled data (resamples, categories): with them, an interval also says what
+    to expect of other categories, as far as these stand for them."""
+    rng = np.random.default_rng(seed)
+    return rng.multinomial(categories, np.full(categories, 1 / categories), resamples).astype(np.float64)
+
+
 def bootstrap_means(
     values: Floats,
     category: NDArray[np.int64],

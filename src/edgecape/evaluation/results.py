@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgecape.errors import DataError
-from edgecape.evaluation.metrics import THRESHOLDS, Floats, bootstrap_means, pair_metrics
+from edgecape.evaluation.metrics import THRESHOLDS, Floats, bootstrap_means, categories_drawn, pair_metrics
 from edgecape.io.files import atomic_write, read_json, write_json
 
 Groups = Mapping[str, Sequence[int]]  # name → indices of categories
@@ -94,26 +94,59 @@ class Row:
     high: dict[str, float]
 
 
+Seeds = Result | Sequence[Result]  # one, or of trainings that differ in their seed, which are averaged pair by pair
+
+
 def summarise(
-    result: Result, groups: Groups, thresholds: Sequence[float] = THRESHOLDS, resamples: int = 1000
+    result: Seeds,
+    groups: Groups,
+    thresholds: Sequence[float] = THRESHOLDS,
+    resamples: int = 1000,
+    over_categories: bool = False,
 ) -> list[Row]:
     """The metrics of each group that has pairs."""
-    return _rows(result.per_pair(thresholds), result, groups, resamples)
+    one, *_ = seeds = _each(result)
+    return _rows(_per_pair(seeds, thresholds), one, groups, resamples, over_categories)
 
 
 def difference(
-    first: Result, second: Result, groups: Groups, thresholds: Sequence[float] = THRESHOLDS, resamples: int = 1000
+    first: Seeds,
+    second: Seeds,
+    groups: Groups,
+    thresholds: Sequence[float] = THRESHOLDS,
+    resamples: int = 1000,
+    over_categories: bool = False,
 ) -> list[Row]:
-    """First minus second on the same pairs; where an interval leaves out 0, other photos would show it too."""
+    """First minus second on the same pairs; where an interval leaves out 0, other photos would show it too; with
+    over_categories, also other categories."""
+    one, *_ = ours = _each(first)
+    theirs = _each(second)
+    mine, yours = _per_pair(ours, thresholds), _per_pair(theirs, thresholds)
+    _check_pairs(one, theirs[0])
+    return _rows({name: mine[name] - yours[name] for name in mine}, one, groups, resamples, over_categories)
+
+
+def _each(result: Seeds) -> Sequence[Result]:
+    return [result] if isinstance(result, Result) else result
+
+
+def _per_pair(seeds: Sequence[Result], thresholds: Sequence[float]) -> dict[str, Floats]:
+    for other in seeds[1:]:
+        _check_pairs(seeds[0], other)
+    tables = [one.per_pair(thresholds) for one in seeds]
+    return {name: np.mean([table[name] for table in tables], axis=0) for name in tables[0]}
+
+
+def _check_pairs(first: Result, second: Result) -> None:
     if not np.array_equal(first.pairs, second.pairs) or first.dataset != second.dataset:
         raise DataError(
             f"results on {first.dataset} and {second.dataset} cannot be compared: they are not on the same pairs"
         )
-    ours, theirs = first.per_pair(thresholds), second.per_pair(thresholds)
-    return _rows({name: ours[name] - theirs[name] for name in ours}, first, groups, resamples)
 
 
-def _rows(metrics: dict[str, Floats], result: Result, groups: Groups, resamples: int) -> list[Row]:
+def _rows(
+    metrics: dict[str, Floats], result: Result, groups: Groups, resamples: int, over_categories: bool
+) -> list[Row]:
     values = np.stack(list(metrics.values()), axis=1)  # (P, M)
     _, support = np.unique(np.sort(result.pairs[:, :-1], axis=1), axis=0, return_inverse=True)
     samples = bootstrap_means(values, result.category, support.ravel(), result.pairs[:, -1], resamples)
@@ -124,7 +157,11 @@ def _rows(metrics: dict[str, Floats], result: Result, groups: Groups, resamples:
         if not chosen.any():
             continue
         means = values[np.isin(result.category, list(members))].mean(axis=0)
-        resampled = np.average(samples[:, chosen], axis=1, weights=count[chosen])  # each category keeps its weight
+        weights = np.broadcast_to(count[chosen].astype(np.float64), (resamples, int(chosen.sum())))
+        if over_categories:  # a category counts as often as it was drawn
+            weights = weights * categories_drawn(resamples, int(chosen.sum()))
+        # each category keeps its weight
+        resampled = np.einsum("rcm,rc->rm", samples[:, chosen], weights) / weights.sum(axis=1, keepdims=True)
         low, high = np.nanquantile(resampled, (0.025, 0.975), axis=0)
         rows.append(
             Row(

@@ -41,6 +41,8 @@ class EpisodeSettings:
     """Probability that an annotated episode keeps only a random part of its keypoints."""
     most_keypoints: int = 0
     """Keep only so many keypoints of an annotated episode, drawn at random; 0: all."""
+    between: float = 0.0
+    """Share of an annotated episode's edges that get a new keypoint between their ends (FMMP's linked mixing)."""
     edge_noise: float = 0.0
     """Probability that an episode's skeleton gets wrong edges, loses some, or is replaced by the full graph."""
     most_objects: int = 0
@@ -200,6 +202,8 @@ class EpisodeSampler:
             keep = rng.permutation(keep)[:most]
         keep.sort()
         placed, shown, prior = placed[:, keep], shown[:, keep], prior[keep][:, keep]
+        if self.settings.between:
+            placed, shown, prior = with_points_between(placed, shown, prior, self.settings.between, rng)
         return self._episode(crops, placed, shown, self._noisy(prior, rng))
 
     def _self_supervised(self, rng: np.random.Generator, category: int, shots: int) -> _Episode:
@@ -259,6 +263,25 @@ class EpisodeSampler:
     def crops(self, number: int) -> list[Crop]:
         """One crop of every object in use."""
         return [self._numbered_crop(self.dataset.instances[i], number) for i in np.concatenate(self.members)]
+
+
+def with_points_between(
+    placed: NDArray[np.float32], shown: NDArray[np.bool_], prior: Tensor, share: float, rng: np.random.Generator
+) -> tuple[NDArray[np.float32], NDArray[np.bool_], Tensor]:
+    """A share of the edges gets a keypoint between its ends, at the same part of the way in all S + 1 pictures: where
+    (S + 1, K, 2) keypoints are and whether they can be seen, and the skeleton, through the new points."""
+    i, j = (ends.numpy() for ends in torch.nonzero(torch.triu(prior), as_tuple=True))
+    chosen = rng.random(len(i)) < share
+    i, j, K = i[chosen], j[chosen], len(prior)
+    part = rng.uniform(0.25, 0.75, (len(i), 1)).astype(np.float32)
+    middle = (1 - part) * placed[:, i] + part * placed[:, j]
+    new = np.arange(K, K + len(i))
+    edges = torch.zeros(K + len(i), K + len(i))
+    edges[:K, :K] = prior
+    edges[i, j] = edges[j, i] = 0.0
+    for ends in (i, j):
+        edges[ends, new] = edges[new, ends] = 1.0
+    return np.concatenate((placed, middle), axis=1), np.concatenate((shown, shown[:, i] & shown[:, j]), axis=1), edges
 
 
 def random_graph(points: NDArray[np.float64], rng: np.random.Generator) -> Tensor:

@@ -1,0 +1,41 @@
+"""What the predictor of the graph is made of."""
+
+from __future__ import annotations
+
+from edgecape.evaluation.published import PREDICTOR_WITHOUT_IMAGE
+from edgecape.experiments import figures, tables
+from edgecape.experiments.arms import Arm
+from edgecape.experiments.experiment import Experiment, Parts
+from edgecape.experiments.lab import Condition, Lab
+
+KEYPOINTS_ONLY = {"predictor_sees_image": False}
+USUAL, NO_IMAGE, SDPNET = "cosine", "cosine, without the image", "SDPNet-style"
+ARMS = (
+    Arm(USUAL, "edgecape"),
+    Arm("MLP", "edgecape", network={"residual": "mlp"}),
+    Arm("attention", "edgecape", network={"residual": "attention"}),
+    Arm(NO_IMAGE, "edgecape", network=KEYPOINTS_ONLY),
+    Arm(SDPNET, "edgecape", network=KEYPOINTS_ONLY, phases={"graph_loss": "gcn"}),
+)
+
+
+def run(lab: Lab) -> Parts:
+    condition = Condition(lab.options.shots[0])
+    results = lab.measure(ARMS, [condition])[condition]
+    pairs = [(arm.name, USUAL) for arm in ARMS[1:]]
+    said = {(NO_IMAGE, USUAL): f"{PREDICTOR_WITHOUT_IMAGE:+.2f}"}
+    compared = tables.difference_table("Differences to the paper's", results, pairs, said)
+    group = {name: tables.value(seeds) for name, seeds in results.items()}
+    drawn = figures.bars("predictors", "with 95 % intervals for other photos", {"mPCK@5": group}, "mPCK@5 (%)")
+    note = f"{SDPNET}: keypoint features alone and an auxiliary GCN, with the drawn skeleton to begin with."
+    return Parts([tables.value_table("Predictors", results), compared], [drawn], tables.finding(compared), [note])
+
+
+EXPERIMENT = Experiment(
+    "predictor",
+    "What should predict the graph?",
+    f"Cosine of refined keypoints; without image features {PREDICTOR_WITHOUT_IMAGE:+.2f} mPCK.",
+    run,
+    lambda options: ARMS,
+    ("published",),
+)
