@@ -58,8 +58,7 @@ def labelled(project: Project) -> list[Shot | Query]:
     """Shots and found poses; a photo that became a shot counts as that, not as the prediction it came from."""
     shots = [shot for shot in project.shots if any(shot.points)]
     taken = [(shot.photo, shot.box) for shot in shots]
-    done = [query for query in project.queries if query.state in ("predicted", "accepted")]
-    found = [query for query in done if query.pose and any(query.pose.keypoints)]
+    found = [query for query in project.queries if query.pose and any(query.pose.keypoints)]
     return [*shots, *(query for query in found if (query.photo, query.box) not in taken)]
 
 

@@ -99,6 +99,9 @@ class Query(Wanted):
     pose: Corrected | None = None
     state: Literal["waiting", "predicted", "accepted", "failed"] = "waiting"
     error: Annotated[str, Field(max_length=2000)] | None = None
+    found_with: PromptId | None = None
+    earlier: Corrected | None = None
+    changed: int | None = None
 
 
 class Marks(Model):
@@ -121,6 +124,9 @@ class Photo(Model):
     name: str = Field(description="what the client called the file; a label only")
     width: int
     height: int
+    clip: str | None = None
+    frame: int | None = None
+    time: float | None = None
 
 
 class Document(Marks):
@@ -223,6 +229,7 @@ class PromptFacts(Model):
 class PredictionRequest(Model):
     prompt: PromptId
     photos: list[Wanted] = Field(min_length=1)
+    effort: Literal["fast", "auto", "best"] = "auto"
 
 
 class Prediction(Model):
