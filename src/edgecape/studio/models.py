@@ -208,6 +208,12 @@ class About(Model):
     about: str
 
 
+class Template(About):
+    names: list[str]
+    skeleton: list[Edge]
+    places: list[Place]
+
+
 class Example(Model):
     names: list[str]
     skeleton: list[Edge]

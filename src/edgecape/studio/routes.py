@@ -132,6 +132,15 @@ def post_import(
     return import_labels(studio.store, file.filename, content, contents_of(photos or (), studio.limits))
 
 
+@router.get("/templates", tags=["begin"], summary="Templates")
+def get_templates() -> list[models.Template]:
+    """Stub."""
+    places = [[0.1, 0.3], [0.1, 0.5], [0.3, 0.4], [0.9, 0.4], [0.35, 0.95], [0.8, 0.95]]
+    names = ["nose", "chin", "withers", "tail", "front paw", "back paw"]
+    edges = [[0, 1], [1, 2], [2, 3], [2, 4], [3, 5]]
+    return [models.Template(name="quadruped", about="dog, cow, horse", names=names, skeleton=edges, places=places)]
+
+
 @router.get("/examples", tags=["begin"], summary="Bundled examples")
 def get_examples() -> list[models.About]:
     """A marked picture each, and others to find its keypoints on."""
