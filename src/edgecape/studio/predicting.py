@@ -94,6 +94,12 @@ def get_prompt(id: PromptInPath, studio: Shared) -> models.PromptFacts:
     return prompts.facts(id, studio.prompt(id))
 
 
+@router.post("/prompts/{id}/check", summary="Check")
+def post_check(id: PromptInPath, studio: Shared) -> Response:
+    """Stub."""
+    return Response("", media_type="application/x-ndjson")
+
+
 @router.get("/prompts/{id}/file", summary="Save a prompt", **BINARY)
 def get_prompt_file(id: PromptInPath, studio: Shared) -> Response:
     """For `edgecape predict --support FILE.prompt`, `Prompt.load`, or to be opened here again."""
