@@ -42,10 +42,11 @@ export function createFiles(store, { reload, saver, finder }) {
   async function addFiles(files, target) {
     const photos = files.filter((file) => !isVideo(file));
     const before = store.doc.shots.length;
+    const merge = `files ${performance.now()}`; // one step to undo
     for (let start = 0, size = FIRST; start < photos.length; start += size, size = AT_ONCE) {
       const part = photos.slice(start, start + size);
       if (photos.length > AT_ONCE) say(`Adding photos ${start + 1} to ${start + part.length} of ${photos.length}`);
-      await attempt(async () => take(await api.upload(part), target), "photos");
+      await attempt(async () => take(await api.upload(part), target, merge), "photos");
     }
     const added = store.doc.shots.slice(before).map(({ photo }) => photo);
     if (target === "mark" && added.length > MANY) offerToSearch(added.slice(1));
@@ -65,7 +66,7 @@ export function createFiles(store, { reload, saver, finder }) {
   }
 
   /** What was uploaded, to be marked or searched; of a video, the first frame is to be marked. */
-  function take({ photos, failed }, target) {
+  function take({ photos, failed }, target, merge = null) {
     store.addPhotos(photos);
     failed.forEach(refused);
     const ids = photos.map(({ id }) => id);
@@ -73,14 +74,13 @@ export function createFiles(store, { reload, saver, finder }) {
     const clip = photos.some((photo) => photo.clip);
     if (target === "mark") {
       const shot = store.doc.shots.length;
-      store.change((doc) =>
-        clip ? edits.addQueries(edits.addShots(doc, ids.slice(0, 1)), ids.slice(1)) : edits.addShots(doc, ids),
-      );
+      const [shots, queries] = clip ? [ids.slice(0, 1), ids.slice(1)] : [ids, []];
+      store.change((doc) => edits.addQueries(edits.addShots(doc, shots), queries), merge);
       store.show({ shot, selected: null });
       document.getElementById("mark-stage").focus();
       if (clip) notify(`Mark this frame; the other ${ids.length - 1} are in Find.`);
     } else {
-      store.change((doc) => edits.addQueries(doc, ids));
+      store.change((doc) => edits.addQueries(doc, ids), merge);
       finder.start();
     }
     say(`${count(ids.length, "photo")} added`);

@@ -167,7 +167,9 @@ export function createMarking(store, actions) {
     const [words, offer] = nextStep();
     coachText.replaceChildren(words);
     coachButton.hidden = !offer;
-    coachButton.textContent = offer === "edge" ? "Draw edges" : "Find on other photos";
+    coachButton.replaceChildren(
+      ...(offer === "edge" ? ["Draw edges"] : ["Find", h("span", { class: "wide" }, " on other photos")]),
+    );
     coachButton.onclick = offer === "edge" ? () => store.show({ tool: "edge" }) : actions.find;
   }
 

@@ -155,7 +155,7 @@ export function createReview(store, finder, actions) {
     "button",
     { type: "button", title: "Use as another shot (S)", onclick: useAsShot },
     icon("plus"),
-    h("span", {}, "Use as another shot"),
+    h("span", {}, "Use as ", h("span", { class: "wide" }, "another "), "shot"),
   );
   const timeline = createTimeline(store, open);
   document

@@ -24,7 +24,9 @@ export function createStrip(store, actions) {
       const show = () => store.show({ shot: n, selected: null });
       const open = h("button", { type: "button", class: "thumb", onclick: show, onfocus: show }, image, badge);
       const away = iconButton("close", "", () => remove(n), { class: "away", tabindex: "-1" });
-      open.onkeydown = (event) => event.key === "Delete" && remove(n);
+      open.onkeydown = (event) => {
+        if (event.key === "Delete") remove(n);
+      };
       return Object.assign(h("div", {}, open, away), { image, badge, open, away });
     },
     (item, shot, n) => {
