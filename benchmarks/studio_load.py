@@ -55,11 +55,11 @@ def ask(address: str, method: str, path: str, body: Any = None) -> Any:
 
 def drive(address: str, clients: int, predictions: int, watch: Callable[[int], None] = lambda done: None) -> Report:
     """All clients at once; `watch` is told the number of predictions that have arrived."""
-    example = json.load(ask(address, "POST", "api/examples/cat"))
+    example = json.load(ask(address, "POST", "api/v1/examples/cat"))
     photos = [query["photo"] for query in example["queries"]]
     marks = {name: example[name] for name in ("names", "skeleton", "shots")}
-    prompts = [json.load(ask(address, "POST", "api/prompts", marks | {"prior": p}))["id"] for p in ("mine", "full")]
-    list(ask(address, "POST", "api/predictions", {"prompt": prompts[0], "photos": [{"photo": photos[0]}]}))  # warm
+    prompts = [json.load(ask(address, "POST", "api/v1/prompts", marks | {"prior": p}))["id"] for p in ("mine", "full")]
+    list(ask(address, "POST", "api/v1/predictions", {"prompt": prompts[0], "photos": [{"photo": photos[0]}]}))  # warm
     watch(0)
     report, lock, start = Report(), threading.Lock(), threading.Barrier(clients + 1)
 
@@ -71,7 +71,7 @@ def drive(address: str, clients: int, predictions: int, watch: Callable[[int], N
                 wanted = [{"photo": photos[n % len(photos)]} for n in range(min(AT_ONCE, left))]
                 left -= len(wanted)
                 body = {"prompt": prompts[number % 2], "photos": wanted}
-                with ask(address, "POST", "api/predictions", body) as lines:
+                with ask(address, "POST", "api/v1/predictions", body) as lines:
                     for line in map(json.loads, lines):
                         with lock:
                             report.served.append(number)

@@ -80,7 +80,7 @@ class Service:
 
     def ask(self, path: str, body: Any = None, method: str | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.address + "api/" + path, data, method=method)
+        request = urllib.request.Request(self.address + "api/v1/" + path, data, method=method)
         request.add_header("Content-Type", "application/json")
         with urllib.request.urlopen(request, timeout=60) as answer:
             text = answer.read().decode()

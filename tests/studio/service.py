@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import socket
@@ -32,7 +33,7 @@ ADDRESS = "http://127.0.0.1:7860"
 USUAL = Limits()
 SMALL = Limits(
     upload_bytes=400_000, request_bytes=4_000_000, json_bytes=200_000, pixels=500_000, keypoints=8, shots=4, photos=6,
-    queue=20, prompts=3,
+    objects=7, queue=20, prompts=3,
 )  # fmt: skip
 
 
@@ -79,7 +80,7 @@ def encoded(picture: np.ndarray | Image.Image, format: str = "PNG", **options: A
 
 
 def upload(http: TestClient, *files: tuple[str, bytes]) -> Any:
-    return http.post("/api/photos", files=[("files", file) for file in files])
+    return http.post("/api/v1/photos", files=[("files", file) for file in files])
 
 
 def upload_lamps(http: TestClient, number: int) -> list[str]:
@@ -98,14 +99,14 @@ def shot(photo: str, keypoints: Any, hidden: Sequence[int] = (), without: Sequen
 
 
 def marks(photo: str, number: int = 0, **changes: Any) -> dict[str, Any]:
-    """The body of POST /api/prompts for a lamp."""
+    """The body of POST /api/v1/prompts for a lamp."""
     edges = [list(edge) for edge in EDGES]
     return {"names": list(NAMES), "skeleton": edges, "shots": [shot(photo, lamp(number)[1])], **changes}
 
 
 def save(http: TestClient, **changes: Any) -> Any:
     """The project with these changes."""
-    return http.put("/api/project", json=http.get("/api/project").json() | changes)
+    return http.put("/api/v1/project", json=http.get("/api/v1/project").json() | changes)
 
 
 def found(keypoints: Any, moved: Sequence[int] = (), score: float = 0.5, lost: Sequence[int] = ()) -> dict[str, Any]:
@@ -119,9 +120,42 @@ def found(keypoints: Any, moved: Sequence[int] = (), score: float = 0.5, lost: S
 
 def predict(http: TestClient, prompt: str, photos: Sequence[str], boxes: Sequence[Any] | None = None) -> list[Any]:
     wanted = [{"photo": photo, "box": box} for photo, box in zip(photos, boxes or [None] * len(photos), strict=True)]
-    answer = http.post("/api/predictions", json={"prompt": prompt, "photos": wanted})
+    answer = http.post("/api/v1/predictions", json={"prompt": prompt, "photos": wanted})
     assert answer.status_code == 200, answer.text
     return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def asgi(
+    app: Any, path: str, body: bytes, disconnect: threading.Event, sent: list[Any], name: str | None = None
+) -> threading.Thread:
+    """POST to a path of the API, from a client of that name that goes away when the event is set."""
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    headers += [(b"x-edgecape-client", name.encode())] if name else []
+    scope = {
+        "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1", "method": "POST",
+        "path": f"/api/v1/{path}", "raw_path": f"/api/v1/{path}".encode(), "query_string": b"", "root_path": "",
+        "scheme": "http", "headers": headers,
+        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 7860),
+    }  # fmt: skip
+
+    async def run() -> None:
+        messages = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+        async def receive() -> Any:
+            for message in messages:
+                return message
+            while not disconnect.is_set():
+                await asyncio.sleep(0.01)
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await app(scope, receive, send)
+
+    thread = threading.Thread(target=asyncio.run, args=(run(),))
+    thread.start()
+    return thread
 
 
 class FakeModel:
@@ -148,6 +182,9 @@ class FakeModel:
 
     def prompt(self, supports: Any) -> Any:
         self.batches.append(["prompt"])
+        self.begun.release()
+        if self.gate is not None:
+            self.gate.acquire()
         return supports
 
 

@@ -61,11 +61,11 @@ def test_start_use_stop(tmp_path):
             r"edgecape studio: http://127\.0\.0\.1:\d+/  \(project: cows, stop with Ctrl-C\)\n", studio.line
         )
         assert "<html" in studio.get("").read().decode().lower()
-        assert json.load(studio.get("api/status"))["version"]
-        assert json.load(studio.post("api/project", {"name": "cow", "revision": 0}, "PUT")) == {"revision": 1}
+        assert json.load(studio.get("api/v1/status"))["version"]
+        assert json.load(studio.post("api/v1/project", {"name": "cow", "revision": 0}, "PUT")) == {"revision": 1}
         large = b'--b\r\nContent-Disposition: form-data; name="files"; filename="x"\r\n\r\n' + bytes(3_000_000)
         request = urllib.request.Request(
-            studio.address + "api/photos",
+            studio.address + "api/v1/photos",
             large + b"\r\n--b--\r\n",
             {"Content-Type": "multipart/form-data; boundary=b"},
         )
@@ -80,11 +80,11 @@ def test_start_use_stop(tmp_path):
 
 def test_stopping_ends_what_is_going_on(tmp_path):
     with Running("cows", cwd=tmp_path) as studio:
-        example = json.load(studio.post("api/examples/cat", {}))
+        example = json.load(studio.post("api/v1/examples/cat", {}))
         marks = {name: example[name] for name in ("names", "skeleton", "shots")}
-        prompt = json.load(studio.post("api/prompts", marks))["id"]
+        prompt = json.load(studio.post("api/v1/prompts", marks))["id"]
         photos = [{"photo": example["photos"][0]["id"]}] * 300
-        with studio.post("api/predictions", {"prompt": prompt, "photos": photos}) as lines:
+        with studio.post("api/v1/predictions", {"prompt": prompt, "photos": photos}) as lines:
             assert "pose" in json.loads(lines.readline())
             studio.process.send_signal(signal.SIGINT)
             rest = [json.loads(line) for line in lines]
@@ -96,7 +96,7 @@ def test_stopping_ends_what_is_going_on(tmp_path):
 def test_stopping_at_once_leaves_nothing(tmp_path):
     with Running(cwd=tmp_path) as studio:
         assert "edgecape-project" in studio.line
-        studio.get("api/status")
+        studio.get("api/v1/status")
         studio.process.send_signal(signal.SIGINT)
         studio.process.communicate(timeout=60)
     assert [path.name for path in tmp_path.iterdir()] == ["elsewhere"]
@@ -106,8 +106,8 @@ def test_a_token(tmp_path):
     with Running("--token", "open-sesame", cwd=tmp_path) as studio:
         assert "/?token=open-sesame " in studio.line
         with pytest.raises(urllib.error.HTTPError, match="401"):
-            studio.get("api/status")
-        assert studio.get("api/status", Authorization="Bearer open-sesame").status == 200
+            studio.get("api/v1/status")
+        assert studio.get("api/v1/status", Authorization="Bearer open-sesame").status == 200
 
 
 def test_a_model_that_is_not_there(tmp_path):

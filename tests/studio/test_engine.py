@@ -14,7 +14,7 @@ from edgecape.studio.engine import Engine, Job
 from edgecape.studio.limits import RefusedError
 from edgecape.types import Pose
 
-from service import FakeModel, client, pose, upload_lamps
+from service import FakeModel, asgi, client, pose, upload_lamps
 
 
 class Inbox:
@@ -53,7 +53,7 @@ def test_a_small_request_is_not_behind_a_large_one():
     model.begun.acquire()
     engine.predict(prompt, jobs("small", 1), small.put)
     model.let_through(2)
-    assert small.done.wait(30) and len(large.outcomes) <= 16
+    assert small.done.wait(30) and len(large.outcomes) <= 3
     assert "small0" in names(model.batches[1])  # the very next batch
     model.let_through(20)
     assert large.done.wait(30)
@@ -74,7 +74,7 @@ def test_requests_with_the_same_prompt_share_batches_one_photo_each_in_turn():
     model.let_through(10)
     assert all(inbox.done.wait(30) for inbox in inboxes)
     order = [name for batch in model.batches[1:] for name in names(batch)]
-    assert model.batches[0] == [Path("first0")] and [len(batch) for batch in model.batches[1:]] == [8, 8, 8, 6]
+    assert model.batches[0] == [Path("first0")] and [len(batch) for batch in model.batches[1:]] == [3, 6, 8, 8, 5]
     for n in range(10):  # nobody is ever more than a batch ahead
         places = [order.index(f"{name}{n}") for name in "abc"]
         assert max(places) - min(places) < 8
@@ -87,33 +87,56 @@ def test_other_prompts_take_turns_by_batches():
     inboxes = [Inbox(12) for _ in range(3)]
     for name, inbox in zip("abc", inboxes, strict=True):
         engine.predict(object(), jobs(name, 12), inbox.put)
-    model.let_through(9)
+    model.let_through(15)
     assert all(inbox.done.wait(30) for inbox in inboxes)
-    assert [names(batch)[0][0] for batch in model.batches] == list("abcabcabc")
+    assert [names(batch)[0][0] for batch in model.batches] == list("abcabcabcabcabc")
     assert all(len({name[0] for name in names(batch)}) == 1 for batch in model.batches)
+    assert [len(batch) for batch in model.batches[::3]] == [1, 2, 4, 4, 1]  # the first pose is soon there
     engine.stop()
 
 
-def test_making_a_prompt_takes_its_turn():
+def test_prompts_go_first_but_photos_pass_between_those_of_one_client():
     model = FakeModel(closed=True)
     engine = started(model)
-    large, made = Inbox(100), Inbox(1)
-    engine.predict(object(), jobs("large", 100), large.put)
+    large, made = Inbox(20), Inbox(5)
+    engine.predict(object(), jobs("large", 20), large.put)
     model.begun.acquire()
-    engine.encode([], made.put)
-    model.let_through(1)
-    assert made.done.wait(30) and model.batches[1] == ["prompt"]
+    for who in ("a", "a", "b", "a", "b"):
+        engine.encode([who], made.put, who)
+    assert engine.waiting_prompts == 5 and engine.waiting == 24
     model.let_through(20)
+    assert made.done.wait(30) and large.done.wait(30)
+    order = ["photos" if batch != ["prompt"] else "prompt" for batch in model.batches]
+    assert order[:8] == ["photos", "prompt", "prompt", "photos", "prompt", "prompt", "photos", "prompt"]
+    assert [supports[0] for supports in made.outcomes] == ["a", "b", "a", "b", "a"]
+    engine.stop()
+
+
+def test_efforts_are_not_mixed_in_a_batch():
+    class Keeps(FakeModel):
+        def predict(self, prompt: Any, images: list[Any], boxes: list[Any], **options: Any) -> list[Any]:
+            efforts.append((options["effort"], len(images)))
+            return super().predict(prompt, images, boxes, **options)
+
+    efforts: list[Any] = []
+    model, prompt = Keeps(closed=True), object()
+    engine = started(model)
+    inboxes = [Inbox(1), Inbox(3), Inbox(3)]
+    for name, inbox, effort in zip("xfb", inboxes, ("auto", "fast", "best"), strict=True):
+        engine.predict(prompt, jobs(name, 1 if name == "x" else 3), inbox.put, effort)
+    model.let_through(9)
+    assert all(inbox.done.wait(30) for inbox in inboxes)
+    assert efforts == [("auto", 1), ("fast", 1), ("best", 1), ("fast", 2), ("best", 2)]
     engine.stop()
 
 
 def test_a_cancelled_request_leaves_the_line():
     model, prompt = FakeModel(closed=True), object()
     engine = started(model, queue=30)
-    gone, next_ = Inbox(8), Inbox(20)
+    gone, next_ = Inbox(1), Inbox(20)
     ticket = engine.predict(prompt, jobs("gone", 30), gone.put)
     model.begun.acquire()
-    assert engine.waiting == 22 and engine.running == 8
+    assert engine.waiting == 29 and engine.running == 1
     with pytest.raises(RefusedError) as full:
         engine.predict(prompt, jobs("next", 20), next_.put)
     assert full.value.status == 429 and full.value.retry_after
@@ -123,7 +146,7 @@ def test_a_cancelled_request_leaves_the_line():
     engine.predict(prompt, jobs("next", 20), next_.put)
     model.let_through(10)
     assert next_.done.wait(30)
-    assert sum(len(batch) for batch in model.batches) == 28 and len(gone.outcomes) == 8
+    assert sum(len(batch) for batch in model.batches) == 21 and len(gone.outcomes) == 1
     engine.stop()
 
 
@@ -227,37 +250,6 @@ def test_a_model_that_does_not_load_answers_everybody(error):
 # --- over HTTP -----------------------------------------------------------------------------------------------
 
 
-def asgi(app: Any, body: bytes, disconnect: threading.Event, sent: list[Any]) -> threading.Thread:
-    """POST /api/predictions, from a client that goes away when the event is set."""
-    import asyncio
-
-    scope = {
-        "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1", "method": "POST",
-        "path": "/api/predictions", "raw_path": b"/api/predictions", "query_string": b"", "root_path": "",
-        "scheme": "http", "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
-        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 7860),
-    }  # fmt: skip
-
-    async def run() -> None:
-        messages = iter([{"type": "http.request", "body": body, "more_body": False}])
-
-        async def receive() -> Any:
-            for message in messages:
-                return message
-            while not disconnect.is_set():
-                await asyncio.sleep(0.01)
-            return {"type": "http.disconnect"}
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        await app(scope, receive, send)
-
-    thread = threading.Thread(target=asyncio.run, args=(run(),))
-    thread.start()
-    return thread
-
-
 def test_a_client_that_goes_away_frees_its_place(tmp_path):
     model = FakeModel(closed=True)
     with client(tmp_path / "project", load=lambda: model) as http:
@@ -266,18 +258,18 @@ def test_a_client_that_goes_away_frees_its_place(tmp_path):
         studio.prompts.keep("0" * 16, object())
         body = json.dumps({"prompt": "0" * 16, "photos": [{"photo": photo}] * 100}).encode()
         gone, sent = threading.Event(), []
-        thread = asgi(http.app, body, gone, sent)
+        thread = asgi(http.app, "predictions", body, gone, sent)
         model.begun.acquire()
         model.let_through(1)
         model.begun.acquire()  # the first batch was delivered, the second is at hand
-        assert http.get("/api/status").json()["queue"] == {"waiting": 84, "running": 8}
+        assert http.get("/api/v1/status").json()["queue"] == {"waiting": 97, "prompts": 0, "running": 2}
         gone.set()
         thread.join(30)
-        assert not thread.is_alive() and http.get("/api/status").json()["queue"]["waiting"] == 0
+        assert not thread.is_alive() and http.get("/api/v1/status").json()["queue"]["waiting"] == 0
         model.let_through(5)
-        assert http.get("/api/status").status_code == 200
-    assert sum(len(batch) for batch in model.batches) == 16
-    assert sent[0]["status"] == 200 and len(b"".join(m.get("body", b"") for m in sent).splitlines()) <= 8
+        assert http.get("/api/v1/status").status_code == 200
+    assert sum(len(batch) for batch in model.batches) == 3
+    assert sent[0]["status"] == 200 and len(b"".join(m.get("body", b"") for m in sent).splitlines()) <= 1
 
 
 def test_lines_come_as_they_are_known(tmp_path):
@@ -288,15 +280,15 @@ def test_lines_come_as_they_are_known(tmp_path):
         http.app.state.studio.prompts.keep("0" * 16, object())
         body = json.dumps({"prompt": "0" * 16, "photos": [{"photo": photo}] * 10}).encode()
         gone, sent = threading.Event(), []
-        thread = asgi(http.app, body, gone, sent)
+        thread = asgi(http.app, "predictions", body, gone, sent)
         model.let_through(1)
         model.begun.acquire()
         model.begun.acquire()
-        while len(sent) < 9:  # the start and eight lines
+        while len(sent) < 2:  # the start and a line
             assert thread.is_alive()
             gone.wait(0.01)
-        assert [json.loads(message["body"])["index"] for message in sent[1:9]] == list(range(8))
-        model.let_through(1)
+        assert [json.loads(message["body"])["index"] for message in sent[1:]] == [0]
+        model.let_through(3)
         thread.join(30)
         assert sent[-1]["more_body"] is False and len(sent) == 12
         gone.set()
@@ -307,16 +299,17 @@ def test_keypoints_that_were_not_found_are_null(tmp_path):
 
     class Odd(FakeModel):
         def predict(self, prompt: Any, images: list[Any], boxes: list[Any], **options: Any) -> list[Any]:
-            nothing, some = pose(), pose()
-            nothing.keypoints[:] = float("nan")
-            some.keypoints[1], some.scores[1] = float("nan"), 0
-            return [nothing, some, pose()]
+            return [next(poses) for _ in images]
 
+    nothing, some = pose(), pose()
+    nothing.keypoints[:] = float("nan")
+    some.keypoints[1], some.scores[1] = float("nan"), 0
+    poses = iter([nothing, some, pose()])
     with client(tmp_path / "project", load=Odd) as http:
         photo = upload_lamps(http, 1)[0]
         http.app.state.studio.prompts.keep("0" * 16, object())
-        answer = http.post("/api/predictions", json={"prompt": "0" * 16, "photos": [{"photo": photo}] * 3})
+        answer = http.post("/api/v1/predictions", json={"prompt": "0" * 16, "photos": [{"photo": photo}] * 3})
         lines = [json.loads(line) for line in answer.text.splitlines()]
         assert "nothing that is a place" in lines[0]["error"] and "pose" not in lines[0]
-        assert lines[1]["pose"] == {"keypoints": [[0, 0], None], "scores": [1, 0]}
-        assert lines[2]["pose"] == {"keypoints": [[0, 0], [0, 0]], "scores": [1, 1]}
+        assert lines[1]["pose"] == {"keypoints": [[0, 0], None], "scores": [1, 0], "effort": "best"}
+        assert lines[2]["pose"] == {"keypoints": [[0, 0], [0, 0]], "scores": [1, 1], "effort": "best"}

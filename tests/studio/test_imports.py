@@ -37,7 +37,7 @@ def labels(category: str = "lamp", number: int = 2, names: tuple[str, ...] = NAM
 def post(http, name: str, content: bytes, photos: tuple[int, ...] = ()):
     files = [("file", (name, content))]
     files += [("photos", (f"lamp{n}.png", encoded(lamp(n)[0]))) for n in photos]
-    return http.post("/api/import", files=files)
+    return http.post("/api/v1/import", files=files)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_marks_of_other_tools(http, tmp_path, format, name):
         if format in ("coco", "csv", "labelme"):
             assert [p["hidden"] for p in points] == [k == 1 for k in wanted]
             np.testing.assert_allclose(marked["box"], BOX, atol=2e-3)
-    assert http.get("/api/project").json()["shots"] == []  # the document stays
+    assert http.get("/api/v1/project").json()["shots"] == []  # the document stays
     saved = save(http, names=given["names"], skeleton=given["skeleton"], shots=given["shots"])
     assert saved.status_code == 200, saved.text
     if format == "coco":
@@ -124,7 +124,7 @@ def test_a_photo_of_another_size_is_not_the_one(http, tmp_path):
         ("photos", ("lamp1.png", encoded(lamp(1)[0]))),
         ("photos", ("notes.png", b"no photo")),
     ]
-    given = http.post("/api/import", files=files).json()
+    given = http.post("/api/v1/import", files=files).json()
     assert [photo["name"] for photo in given["photos"]] == ["lamp1.png"]
     assert [failure["name"] for failure in given["failed"]] == ["notes.png", "lamp0.png"]
     assert "× 100" in given["failed"][1]["error"]
@@ -143,7 +143,8 @@ def test_a_photo_of_another_size_is_not_the_one(http, tmp_path):
         ("labels.json", b'{"image": "other.png", "keypoints": [[1, 1]]}', 422, "'other.png'"),
         ("labels.csv", b"\0\0", 422, "no known format"),
         ("labels.yaml", b"kpt_shape: [1, 2]\npath: /etc\n", 415, "cannot be opened"),
-        ("labels.h5", b"", 415, "cannot be opened"),
+        ("labels.h5", b"", 422, "not a DeepLabCut"),
+        ("labels.slp", b"no", 422, "not a SLEAP file"),
         ("labels", b"", 415, "cannot be opened"),
     ],
 )

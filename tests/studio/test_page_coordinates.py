@@ -25,7 +25,7 @@ def test_clicks_store_the_pixels_that_are_seen(visit: Visit, tmp_path: Path, rat
     drawn = {name: draw_targets(size, seed) for seed, (name, size) in enumerate(PHOTOS.items())}
     files = [save(photo, tmp_path / f"{name}.png", "EXIF" in name) for name, (photo, _) in drawn.items()]
     person = visit(device_scale_factor=ratio, viewport=SMALL)
-    person.page.route("**/api/prompts", lambda route: route.fulfill(json={"id": "0" * 16}))  # needs no model
+    person.page.route("**/api/v1/prompts", lambda route: route.fulfill(json={"id": "0" * 16}))  # needs no model
     person.choose("Choose a photo", *files)
     scales = {name: mark_targets(person, number, drawn[name][1], ratio) for number, name in enumerate(PHOTOS)}
     stored = person.saved()["shots"]

@@ -151,7 +151,7 @@ def answering(person: Person, **answer: Any) -> None:
         lines = [json.dumps({"photo": photo["photo"], "index": n, **answer}) for n, photo in enumerate(photos)]
         route.fulfill(status=200, content_type="application/x-ndjson", body="\n".join(lines))
 
-    person.page.route("**/api/predictions", same)
+    person.page.route("**/api/v1/predictions", same)
     person.press("Find again")
 
 
@@ -242,7 +242,7 @@ def test_a_photo_that_fails_says_so_on_its_card(visit: Visit) -> None:
     answering(person, error="'x.png' cannot be read")
     page.locator(".card.failed").nth(1).get_by_text("cannot be read").wait_for()
     person.shown("failed")
-    page.unroute("**/api/predictions")
+    page.unroute("**/api/v1/predictions")
     person.press("Try again")
     page.locator(".card.predicted").wait_for(timeout=60_000)
     assert sorted(query["state"] for query in person.saved()["queries"]) == ["failed", "predicted"]
@@ -354,7 +354,7 @@ def test_a_busy_studio_is_waited_for(visit: Visit) -> None:
         refused.append(True)
         return route.fulfill(status=429, headers={"Retry-After": "1"}, json={"error": "the queue is full"})
 
-    page.route("**/api/prompts", busy)
+    page.route("**/api/v1/prompts", busy)
     person.press("Cat")
     page.get_by_text("The studio is busy").wait_for()
     page.locator(".graph-drawing").first.wait_for(timeout=60_000)

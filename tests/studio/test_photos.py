@@ -13,9 +13,9 @@ import pytest
 from PIL import Image
 
 from edgecape.io.images import load_image
+from edgecape.studio.checks import LONGEST_LABEL, as_label
 from edgecape.studio.exports import file_names
 from edgecape.studio.models import Photo
-from edgecape.studio.project import LONGEST_LABEL, as_label
 
 from service import client, encoded, lamp, marks, predict, save, upload, upload_lamps
 
@@ -64,7 +64,7 @@ def test_every_kind_is_shown_upright(http, kind, tmp_path):
     assert answer.status_code == 200, answer.text
     photo = answer.json()["photos"][0]
     assert (photo["width"], photo["height"]) == size
-    shown = http.get(f"/api/photos/{photo['id']}")
+    shown = http.get(f"/api/v1/photos/{photo['id']}")
     assert shown.headers["content-type"] == media_type and "immutable" in shown.headers["cache-control"]
     with Image.open(io.BytesIO(shown.content)) as picture:
         assert picture.size == size and getattr(picture, "n_frames", 1) == 1
@@ -73,7 +73,7 @@ def test_every_kind_is_shown_upright(http, kind, tmp_path):
     (tmp_path / "as shown").write_bytes(shown.content)
     same = [load_image(tmp_path / name).astype(int) for name in ("as uploaded", "as shown")]
     assert np.abs(same[0] - same[1]).mean() < 4  # what the model sees is what is shown; JPEG costs a little
-    thumb = http.get(f"/api/photos/{photo['id']}?thumb=1")
+    thumb = http.get(f"/api/v1/photos/{photo['id']}?thumb=1")
     with Image.open(io.BytesIO(thumb.content)) as picture:
         assert picture.format == "JPEG" and max(picture.size) <= 320
         if size[0] < 320:
@@ -82,7 +82,7 @@ def test_every_kind_is_shown_upright(http, kind, tmp_path):
 
 def test_thumbnails_of_large_photos(http):
     photo = upload(http, ("large.jpg", encoded(np.zeros((2000, 1000, 3), np.uint8), "JPEG"))).json()["photos"][0]
-    with Image.open(io.BytesIO(http.get(f"/api/photos/{photo['id']}?thumb=true").content)) as picture:
+    with Image.open(io.BytesIO(http.get(f"/api/v1/photos/{photo['id']}?thumb=true").content)) as picture:
         assert picture.size == (160, 320)
 
 
@@ -132,7 +132,7 @@ def test_the_same_bytes_are_one_photo(http):
     answer = upload(http, ("a.png", encoded(PICTURE)), ("b.png", encoded(PICTURE)))
     again = upload(http, ("c.png", encoded(PICTURE)))
     assert [photo["name"] for photo in answer.json()["photos"]] == ["a.png"]
-    assert again.json()["photos"] == answer.json()["photos"] and len(http.get("/api/project").json()["photos"]) == 1
+    assert again.json()["photos"] == answer.json()["photos"] and len(http.get("/api/v1/project").json()["photos"]) == 1
 
 
 NAMES = [
@@ -159,25 +159,25 @@ def test_names_are_labels_only(http, tmp_path):
     """However files are called, nothing is written but inside the project, and nothing by those names."""
     before = tree(tmp_path)
     for number, name in enumerate(NAMES):
-        answer = http.post("/api/photos", **multipart("files", name, encoded(lamp(number)[0])))
+        answer = http.post("/api/v1/photos", **multipart("files", name, encoded(lamp(number)[0])))
         assert answer.status_code in (200, 400, 422), (name, answer.text)
-    photos = http.get("/api/project").json()["photos"]
+    photos = http.get("/api/v1/project").json()["photos"]
     assert len(photos) >= len(NAMES) - 2
     for photo in photos.values():
         assert photo["name"] == as_label(photo["name"]) and "/" not in photo["name"]
     queries = [{"photo": id_} for id_ in photos]
-    prompt = http.post("/api/prompts", json=marks(next(iter(photos)))).json()["id"]
+    prompt = http.post("/api/v1/prompts", json=marks(next(iter(photos)))).json()["id"]
     found = predict(http, prompt, list(photos))
     for query, line in zip(queries, found, strict=True):
         query |= {"state": "predicted", "pose": line["pose"] | {"moved": [False] * len(line["pose"]["scores"])}}
     body = marks(next(iter(photos)))
     assert save(http, queries=queries, names=body["names"], skeleton=body["skeleton"]).status_code == 200
-    for format in http.get("/api/formats").json():
+    for format in http.get("/api/v1/formats").json():
         for photos_too in (False, True):
-            answer = http.post("/api/export", json={"format": format["name"], "photos": photos_too})
+            answer = http.post("/api/v1/export", json={"format": format["name"], "photos": photos_too})
             assert answer.status_code == 200, (format, answer.text)
-    archive = http.get("/api/project/archive").content
-    assert http.post("/api/project/archive", files={"file": ("../x.zip", archive)}).status_code == 200
+    archive = http.get("/api/v1/project/archive").content
+    assert http.post("/api/v1/project/archive", files={"file": ("../x.zip", archive)}).status_code == 200
     new = tree(tmp_path) - before
     assert {path.relative_to(tmp_path).parts[0] for path in new} == {"project"}
     for path in new:
@@ -230,7 +230,7 @@ def test_a_photo_that_went_bad_is_told(http, content):
     id_ = upload_lamps(http, 1)[0]
     path = http.app.state.studio.store.path(id_)
     path.unlink() if content is None else path.write_bytes(content)
-    for address in (f"/api/photos/{id_}", f"/api/photos/{id_}?thumb=1"):
+    for address in (f"/api/v1/photos/{id_}", f"/api/v1/photos/{id_}?thumb=1"):
         answer = http.get(address)
         assert answer.status_code == 404 and "'lamp0.png' cannot be read any more" in answer.json()["error"]
 
@@ -238,9 +238,9 @@ def test_a_photo_that_went_bad_is_told(http, content):
 def test_a_photo_in_use_stays(http):
     first, second = upload_lamps(http, 2)
     assert save(http, queries=[{"photo": first}]).status_code == 200
-    refused = http.delete(f"/api/photos/{first}")
+    refused = http.delete(f"/api/v1/photos/{first}")
     assert refused.status_code == 409 and "lamp0.png" in refused.json()["error"]
-    assert http.delete(f"/api/photos/{second}").status_code == 204
-    assert http.get(f"/api/photos/{second}").status_code == 404
-    assert http.delete(f"/api/photos/{second}").status_code == 404
-    assert list(http.get("/api/project").json()["photos"]) == [first]
+    assert http.delete(f"/api/v1/photos/{second}").status_code == 204
+    assert http.get(f"/api/v1/photos/{second}").status_code == 404
+    assert http.delete(f"/api/v1/photos/{second}").status_code == 404
+    assert list(http.get("/api/v1/project").json()["photos"]) == [first]

@@ -45,20 +45,20 @@ def filled(http, number: int = 3) -> list[str]:
 
 def test_a_project_is_there_again_after_a_restart(http, tmp_path):
     filled(http)
-    before = http.get("/api/project").json()
+    before = http.get("/api/v1/project").json()
     assert before["revision"] == 1 and before["shots"][0]["points"][0]["hidden"] is False
     with client(tmp_path / "project", load=FakeModel) as again:
-        assert again.get("/api/project").json() == before
+        assert again.get("/api/v1/project").json() == before
         assert save(again, name="lamp").json() == {"revision": 2}
 
 
 def test_a_stale_revision_changes_nothing(http):
     filled(http)
-    mine, theirs = (http.get("/api/project").json() for _ in range(2))
-    assert http.put("/api/project", json=mine | {"name": "mine"}).json() == {"revision": 2}
-    answer = http.put("/api/project", json=theirs | {"name": "theirs"})
+    mine, theirs = (http.get("/api/v1/project").json() for _ in range(2))
+    assert http.put("/api/v1/project", json=mine | {"name": "mine"}).json() == {"revision": 2}
+    answer = http.put("/api/v1/project", json=theirs | {"name": "theirs"})
     assert answer.status_code == 409 and "another window" in answer.json()["error"]
-    assert http.get("/api/project").json()["name"] == "mine"
+    assert http.get("/api/v1/project").json()["name"] == "mine"
 
 
 def test_only_one_of_many_windows_wins(tmp_path):
@@ -98,10 +98,10 @@ def test_only_one_of_many_windows_wins(tmp_path):
     ],
 )
 def test_documents_that_are_refused(http, changes, message):
-    before = http.get("/api/project").json()
+    before = http.get("/api/v1/project").json()
     answer = save(http, **changes)
     assert answer.status_code == 422 and message in answer.json()["error"], answer.text
-    assert http.get("/api/project").json() == before
+    assert http.get("/api/v1/project").json() == before
 
 
 def test_poses_and_points_have_to_fit_the_keypoints(http):
@@ -111,14 +111,14 @@ def test_poses_and_points_have_to_fit_the_keypoints(http):
     assert answer.status_code == 422 and "query 0 does not fit" in answer.json()["error"]
     answer = save(http, shots=[shot(photos[0], lamp(0)[1][:-1])])
     assert answer.status_code == 422 and "shot 0 has" in answer.json()["error"]
-    text = json.dumps(http.get("/api/project").json()).replace("200.0", "NaN")
-    answer = http.put("/api/project", content=text, headers={"Content-Type": "application/json"})
+    text = json.dumps(http.get("/api/v1/project").json()).replace("200.0", "NaN")
+    answer = http.put("/api/v1/project", content=text, headers={"Content-Type": "application/json"})
     assert answer.status_code == 422
 
 
 def test_a_crash_while_writing_leaves_the_old_project(http, tmp_path, monkeypatch):
     filled(http)
-    before = http.get("/api/project").json()
+    before = http.get("/api/v1/project").json()
     content = (tmp_path / "project" / "project.json").read_bytes()
 
     def crash(*_):
@@ -127,9 +127,9 @@ def test_a_crash_while_writing_leaves_the_old_project(http, tmp_path, monkeypatc
     with monkeypatch.context() as broken:
         broken.setattr(os, "replace", crash)
         answer = save(http, name="lost")
-        assert answer.status_code == 422 and "No space left" in answer.json()["error"]
+        assert answer.status_code == 507 and "No space left" in answer.json()["error"]
     assert (tmp_path / "project" / "project.json").read_bytes() == content
-    assert http.get("/api/project").json() == before
+    assert http.get("/api/v1/project").json() == before
     assert [path.name for path in (tmp_path / "project").iterdir() if path.name.startswith(".")] == []
     assert save(http, name="saved").status_code == 200
 
@@ -141,9 +141,9 @@ def test_a_disk_that_fails_is_told(http, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("zipfile.ZipFile.write", full)
-    answer = http.get("/api/project/archive")
+    answer = http.get("/api/v1/project/archive")
     assert answer.status_code == 507 and "No space left" in answer.json()["error"]
-    assert http.get("/api/project").status_code == 200
+    assert http.get("/api/v1/project").status_code == 200
 
 
 def test_what_a_crash_left_behind_is_swept(http, tmp_path):
@@ -170,7 +170,7 @@ def test_another_program_that_writes_is_noticed(http, tmp_path):
 
 def test_reset_removes_photos_and_counts_on(http, tmp_path):
     filled(http)
-    fresh = http.post("/api/project/reset").json()
+    fresh = http.post("/api/v1/project/reset").json()
     assert fresh == Project(revision=2).model_dump(by_alias=True)
     assert list((tmp_path / "project" / "photos").iterdir()) == []
 
@@ -217,19 +217,19 @@ def test_a_folder_of_other_things_is_no_project(tmp_path):
 
 def test_an_archive_is_the_project(http, tmp_path):
     photos = filled(http, number=4)
-    save(http, queries=http.get("/api/project").json()["queries"][:1])  # two photos are not used any more
-    before = http.get("/api/project").json()
-    archive = http.get("/api/project/archive")
+    save(http, queries=http.get("/api/v1/project").json()["queries"][:1])  # two photos are not used any more
+    before = http.get("/api/v1/project").json()
+    archive = http.get("/api/v1/project/archive")
     assert "edgecape.zip" in archive.headers["content-disposition"]
     with client(tmp_path / "other") as other:
         upload_lamps(other, 6)
-        opened = other.post("/api/project/archive", files={"file": ("x.zip", archive.content)}).json()
-        assert opened == other.get("/api/project").json()
+        opened = other.post("/api/v1/project/archive", files={"file": ("x.zip", archive.content)}).json()
+        assert opened == other.get("/api/v1/project").json()
         assert set(opened["photos"]) == set(photos[:2]) == {path.stem for path in (tmp_path / "other/photos").iterdir()}
         for name in set(before) - {"revision", "photos"}:
             assert opened[name] == before[name], name
         for id_ in photos[:2]:
-            assert other.get(f"/api/photos/{id_}").content == http.get(f"/api/photos/{id_}").content
+            assert other.get(f"/api/v1/photos/{id_}").content == http.get(f"/api/v1/photos/{id_}").content
         assert opened["revision"] == 1  # other windows of this studio notice
 
 
@@ -275,13 +275,13 @@ BAD = {
 @pytest.mark.parametrize("kind", BAD)
 def test_a_bad_archive_replaces_nothing(http, tmp_path, kind):
     filled(http)
-    before = http.get("/api/project").json()
+    before = http.get("/api/v1/project").json()
     tree = sorted(path for path in tmp_path.rglob("*") if ".work" not in path.parts)
     change, message = BAD[kind]
-    content = repacked(http.get("/api/project/archive").content, change)
-    answer = http.post("/api/project/archive", files={"file": ("x.zip", content)})
+    content = repacked(http.get("/api/v1/project/archive").content, change)
+    answer = http.post("/api/v1/project/archive", files={"file": ("x.zip", content)})
     assert answer.status_code in (413, 415, 422) and message in answer.json()["error"], answer.text
-    assert http.get("/api/project").json() == before
+    assert http.get("/api/v1/project").json() == before
     assert sorted(path for path in tmp_path.rglob("*") if ".work" not in path.parts) == tree
     assert not any((tmp_path / "project" / ".work").iterdir())
 
@@ -289,25 +289,25 @@ def test_a_bad_archive_replaces_nothing(http, tmp_path, kind):
 def test_a_zip_whose_header_lies_is_no_bomb(http):
     """The directory says 10 bytes, the data go on."""
     filled(http)
-    content = repacked(http.get("/api/project/archive").content, BAD["bomb"][0])
+    content = repacked(http.get("/api/v1/project/archive").content, BAD["bomb"][0])
     size = (30_000_000).to_bytes(4, "little")
     assert content.count(size) == 2
     answer = http.post(
-        "/api/project/archive", files={"file": ("x.zip", content.replace(size, (10).to_bytes(4, "little")))}
+        "/api/v1/project/archive", files={"file": ("x.zip", content.replace(size, (10).to_bytes(4, "little")))}
     )
     assert answer.status_code == 422 and "not a project archive" in answer.json()["error"]
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"PK\3\4" + bytes(50)])
 def test_what_is_no_archive(http, content):
-    answer = http.post("/api/project/archive", files={"file": ("x.zip", content)})
+    answer = http.post("/api/v1/project/archive", files={"file": ("x.zip", content)})
     assert answer.status_code == 422 and "not a project archive" in answer.json()["error"]
 
 
 def test_archives_keep_the_limits(http, tmp_path):
     photos = upload_lamps(http, SMALL.photos + 1)
     save(http, queries=[{"photo": photo} for photo in photos], names=list(NAMES))
-    content = http.get("/api/project/archive").content
+    content = http.get("/api/v1/project/archive").content
     with client(tmp_path / "strict", SMALL) as strict:
-        answer = strict.post("/api/project/archive", files={"file": ("x.zip", content)})
+        answer = strict.post("/api/v1/project/archive", files={"file": ("x.zip", content)})
         assert answer.status_code == 422 and "7 photos; a project may have 6" in answer.json()["error"]

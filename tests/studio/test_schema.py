@@ -21,7 +21,7 @@ from edgecape.studio.app import create_app
 from edgecape.studio.context import Studio
 from edgecape.studio.engine import Engine
 from edgecape.studio.limits import Limits
-from edgecape.studio.project import ProjectStore
+from edgecape.studio.project import Incoming, ProjectStore
 
 from service import FakeModel, client, encoded, lamp, marks
 
@@ -49,8 +49,8 @@ SETTINGS = settings(
 def prompt(tmp_path_factory):
     """Something to predict with."""
     with client(tmp_path_factory.mktemp("prompt") / "project") as http:
-        photo = http.post("/api/photos", files={"files": ("lamp.png", encoded(lamp()[0]))}).json()["photos"][0]["id"]
-        id_ = http.post("/api/prompts", json=marks(photo)).json()["id"]
+        photo = http.post("/api/v1/photos", files={"files": ("lamp.png", encoded(lamp()[0]))}).json()["photos"][0]["id"]
+        id_ = http.post("/api/v1/prompts", json=marks(photo)).json()["id"]
         return id_, http.app.state.studio.prompt(id_)
 
 
@@ -68,7 +68,7 @@ def test_requests_as_described(api, prompt, method, path):
     @SETTINGS
     @given(case=api[path][method].as_strategy())
     def check(case):
-        uploaded, _ = studio.store.add_photos([("lamp.png", encoded(lamp()[0]))])
+        uploaded = studio.store.add_photos([Incoming("lamp.png", encoded(lamp()[0]))]).uploaded
         studio.prompts.keep(*prompt)
         known = {"photo": uploaded.photos[0].id, "prompt": prompt[0], "revision": studio.store.read().revision}
         case.body = at_home(case.body, known)

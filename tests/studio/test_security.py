@@ -42,7 +42,7 @@ def locked(tmp_path: Path):
         ("", 403),
     ],
 )
-@pytest.mark.parametrize("path", ["/", "/api/status", "/docs"])
+@pytest.mark.parametrize("path", ["/", "/api/v1/status", "/docs"])
 def test_only_its_own_names_are_answered(http, host, status, path):
     answer = http.get(path, headers={"Host": host})
     assert answer.status_code == status
@@ -67,7 +67,7 @@ def test_only_its_own_names_are_answered(http, host, status, path):
         ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 403),
     ],
 )
-@pytest.mark.parametrize(("method", "path"), [("GET", "/api/status"), ("POST", "/api/project/reset")])
+@pytest.mark.parametrize(("method", "path"), [("GET", "/api/v1/status"), ("POST", "/api/v1/project/reset")])
 def test_other_sites_are_refused(http, headers, status, method, path):
     assert http.request(method, path, headers=headers).status_code == status
 
@@ -79,7 +79,7 @@ def test_a_link_to_the_page_may_be_followed_but_not_framed(http):
     assert "frame-ancestors 'none'" in http.get("/").headers["content-security-policy"]
 
 
-@pytest.mark.parametrize("path", ["/", "/api/status", "/api/nothing", "/docs", "/nothing.js"])
+@pytest.mark.parametrize("path", ["/", "/api/v1/status", "/api/v1/nothing", "/docs", "/nothing.js"])
 def test_every_answer_is_guarded(http, path):
     headers = http.get(path).headers
     policy = headers["content-security-policy"]
@@ -108,7 +108,7 @@ def test_files_outside_the_page_are_not_served(http):
     ],
 )
 def test_a_token_is_asked_for(locked, headers, status):
-    for method, path in (("GET", "/api/status"), ("GET", "/api/project"), ("POST", "/api/project/reset")):
+    for method, path in (("GET", "/api/v1/status"), ("GET", "/api/v1/project"), ("POST", "/api/v1/project/reset")):
         answer = locked.request(method, path, headers=headers)
         assert answer.status_code == status, answer.text
         assert status == 200 or ("token" in answer.json()["error"] and "WWW-Authenticate" in answer.headers)
@@ -117,22 +117,22 @@ def test_a_token_is_asked_for(locked, headers, status):
 def test_the_address_with_the_token_opens_the_page(locked):
     assert locked.get("/").status_code == 200  # the page itself is no secret
     assert locked.get("/", params={"token": "guess"}).status_code == 403
-    assert locked.get("/api/status").status_code == 401
+    assert locked.get("/api/v1/status").status_code == 401
     answer = locked.get("/", params={"token": "open-sesame"}, follow_redirects=False)
     assert answer.status_code == 303 and answer.headers["location"] == "/"
     cookie = answer.headers["set-cookie"].lower()
     assert "httponly" in cookie and "samesite=strict" in cookie and "sesame" not in cookie
-    assert locked.get("/api/status").status_code == 200
+    assert locked.get("/api/v1/status").status_code == 200
 
 
 def test_a_studio_for_other_machines_goes_by_any_name_but_asks_for_the_token(tmp_path):
     with client(tmp_path / "project", access=Access("0.0.0.0", "secret")) as http:
         headers = {"Host": "lab-computer.local:7860"}
         assert http.get("/", headers=headers).status_code == 200
-        assert http.get("/api/status", headers=headers).status_code == 401
+        assert http.get("/api/v1/status", headers=headers).status_code == 401
         headers["Authorization"] = "Bearer secret"
-        assert http.get("/api/status", headers=headers).status_code == 200
-        assert http.get("/api/status", headers=headers | {"Origin": "http://evil.example"}).status_code == 403
+        assert http.get("/api/v1/status", headers=headers).status_code == 200
+        assert http.get("/api/v1/status", headers=headers | {"Origin": "http://evil.example"}).status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -145,5 +145,5 @@ def test_loopback(host, local):
 
 @pytest.mark.parametrize("length", ["-1", "1e9", "99999999999999999999999", "x", "²".encode("latin-1")])
 def test_strange_lengths(http, length):
-    answer = http.post("/api/prompts", content=b"{}", headers={"Content-Length": length})
+    answer = http.post("/api/v1/prompts", content=b"{}", headers={"Content-Length": length})
     assert answer.status_code == 413

@@ -24,12 +24,26 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
+        settle(temporary)
         os.replace(temporary, target)
+        settle(target.parent)
     except OSError as error:
         raise DataError(f"{target} cannot be written: {error.strerror or error}") from error
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def settle(path: Path) -> None:
+    """From the system's memory to the disk, a file or the names in a folder: what was renamed before it was written
+    is empty after a power cut."""
+    if path.is_dir() and os.name != "posix":  # elsewhere folders cannot be opened
+        return
+    opened = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def is_temporary(name: str) -> bool:

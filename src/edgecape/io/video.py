@@ -87,6 +87,20 @@ def read_frames(path: str | os.PathLike[str], first: int = 0, stop: int | None =
         raise ImageError(f"video {path} ends after {number} of {announced} frames; it is damaged or cut short")
 
 
+def pick_frames(path: str | os.PathLike[str], numbers: Iterable[int]) -> Iterator[tuple[int, RGB]]:
+    """Frames by their number, from 0, in the order of the video; it may end before the last of them."""
+    wanted = set(numbers)
+    with _opened(path) as capture:
+        for number in range(max(wanted, default=-1) + 1):
+            if not capture.grab():
+                return
+            if number in wanted:
+                there, frame = capture.retrieve()
+                if not there:
+                    return
+                yield number, cv2.cvtColor(frame, cv2.COLOR_BGR2RGB)
+
+
 def write_video(path: str | os.PathLike[str], frames: Iterable[RGB], fps: float) -> None:
     """An .mp4 of frames of one size; a side of odd length loses its last row of pixels, as the codec demands."""
     writer, number = None, 0
@@ -104,13 +118,13 @@ def write_video(path: str | os.PathLike[str], frames: Iterable[RGB], fps: float)
         finally:
             if writer is not None:
                 writer.release()
-        there = _count(temporary) if number else 0
+        there = count_frames(temporary) if number else 0
         if there < number:  # the writer says nothing of a full disk
             raise DataError(f"{path} cannot be written: {there} of {number} frames arrived; is the disk full?")
 
 
-def _count(path: Path) -> int:
-    """Frames that can be decoded."""
+def count_frames(path: str | os.PathLike[str]) -> int:
+    """Those that can be decoded, all of which are."""
     with suppress(ImageError), _opened(path) as capture:
         number = 0
         while capture.grab():

@@ -17,9 +17,10 @@ from starlette.types import Receive, Scope, Send
 from edgecape import __version__
 from edgecape.errors import EdgeCapeError
 from edgecape.studio import predicting, routes
-from edgecape.studio.context import Studio
+from edgecape.studio.context import API, Studio
+from edgecape.studio.encoding import Encoder
 from edgecape.studio.engine import Engine
-from edgecape.studio.limits import RefusedError
+from edgecape.studio.limits import FULL, RefusedError
 from edgecape.studio.models import sentence
 from edgecape.studio.project import ProjectStore
 from edgecape.studio.prompts import PromptCache
@@ -50,7 +51,8 @@ def create_app(store: ProjectStore, engine: Engine, access: Access | None = None
         redoc_url=None,
         separate_input_output_schemas=False,
     )
-    app.state.studio = Studio(store, engine, PromptCache(store.limits.prompts))
+    prompts = PromptCache(store.limits.prompts)
+    app.state.studio = Studio(store, engine, prompts, Encoder(engine, prompts))
     app.include_router(routes.router)
     app.include_router(predicting.router)
     for kind in (EdgeCapeError, RequestValidationError, HTTPException, OSError, Exception):
@@ -68,7 +70,7 @@ def create_app(store: ProjectStore, engine: Engine, access: Access | None = None
     async def page(scope: Scope, receive: Receive, send: Send) -> None:
         """Whatever is not the API's; a mount would hide that the API knows an address, but not that method."""
         if scope["path"].startswith("/api/"):
-            raise HTTPException(404)
+            raise HTTPException(404, f"there is no such address; the API is at {API}")
         await files(scope, receive, send)
 
     app.router.default = page
@@ -85,9 +87,15 @@ def _on_error(request: Request, error: Exception) -> Response:
             return problem(422, str(error))
         case RequestValidationError():
             return problem(422, sentence([{**one, "loc": one["loc"][1:] or one["loc"]} for one in error.errors()]))
+        case HTTPException(__cause__=OSError() as cause):  # an upload that could not be spooled
+            return _on_disk(request, cause)
         case HTTPException():
             return problem(error.status_code, f"{error.detail} ({request.method} {request.url.path})", error.headers)
         case OSError():
-            log.error("%s %s: %s", request.method, request.url.path, error)
-            return problem(507, f"the project folder cannot be used: {error.strerror or error}; is the disk full?")
+            return _on_disk(request, error)
     return problem(500, "something went wrong in the studio; the terminal says what")
+
+
+def _on_disk(request: Request, error: OSError) -> Response:
+    log.error("%s %s: %s", request.method, request.url.path, error)
+    return problem(507, FULL.format(error.strerror or error))

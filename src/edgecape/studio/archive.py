@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import IO
 
 from edgecape.errors import DataError
+from edgecape.studio.checks import as_label
 from edgecape.studio.limits import MIB, Limits
 from edgecape.studio.models import Project, Stored, StoredPhoto, id_of
 from edgecape.studio.pictures import examine
-from edgecape.studio.project import FILE, PHOTOS, PROMPTS, ProjectStore, as_label
+from edgecape.studio.project import FILE, PHOTOS, PROMPTS, ProjectStore, storing
 from edgecape.studio.prompts import load
 
 MEMBER = re.compile(rf"^(?:{PHOTOS}/([0-9a-f]{{16}})\.[a-z0-9]{{2,4}}|{PROMPTS}/([0-9a-f]{{16}})\.prompt)$")
@@ -27,7 +28,7 @@ def write_archive(store: ProjectStore, target: Path) -> Path:
     project = store.read()
     photos = {id_: store.photo(id_) for id_ in project.used()}
     files = [*map(store.path, photos), *([store.prompt_path(project.prompt)] if project.prompt else [])]
-    with zipfile.ZipFile(target, "w") as archive:  # photos are compressed already
+    with storing(), zipfile.ZipFile(target, "w") as archive:  # photos are compressed already
         archive.writestr(FILE, Stored(**project.fields(), photos=photos).model_dump_json(by_alias=True))
         for path in files:
             archive.write(path, f"{path.parent.name}/{path.name}")
@@ -76,8 +77,10 @@ def _photos(archive: zipfile.ZipFile, names: dict[str, str], stored: Stored, fol
         photo = examine(data, as_label(stored.photos[id_].name), limits)
         if photo.id != id_:
             raise DataError(f"photo '{photo.name}' in the archive is damaged: its bytes are not those of {id_}")
-        photos[id_] = (photo, folder / name.rpartition("/")[2])
-        photos[id_][1].write_bytes(data)
+        told = stored.photos[id_].model_dump(include={"clip", "frame", "time"})
+        photos[id_] = (photo.model_copy(update=told), folder / name.rpartition("/")[2])
+        with storing():
+            photos[id_][1].write_bytes(data)
     return photos
 
 
@@ -88,7 +91,8 @@ def _prompt(archive: zipfile.ZipFile, id_: str | None, folder: Path, limits: Lim
     data = _unpack(archive, f"{PROMPTS}/{name}", limits.upload_bytes)
     if id_of(data) != id_:
         raise DataError(f"{name} in the archive is damaged: its bytes are not those of {id_}")
-    (folder / name).write_bytes(data)
+    with storing():
+        (folder / name).write_bytes(data)
     load(folder / name, name)
     return data
 

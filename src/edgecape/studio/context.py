@@ -13,11 +13,15 @@ from starlette.responses import FileResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from edgecape.studio import models
+from edgecape.studio.checks import as_label
+from edgecape.studio.encoding import Encoder
 from edgecape.studio.engine import Engine
 from edgecape.studio.limits import Limits, RefusedError
-from edgecape.studio.project import ProjectStore, as_label
+from edgecape.studio.project import Incoming, ProjectStore
 from edgecape.studio.prompts import PromptCache, load
 from edgecape.types import Prompt
+
+API = "/api/v1"
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,7 @@ class Studio:
     store: ProjectStore
     engine: Engine
     prompts: PromptCache
+    encoder: Encoder
 
     @property
     def limits(self) -> Limits:
@@ -36,7 +41,7 @@ class Studio:
         if prompt is None:
             path = self.store.prompt_path(id_)
             if not path.is_file():
-                raise RefusedError(404, f"there is no prompt '{id_}' any more; create it again with POST /api/prompts")
+                raise RefusedError(404, f"there is no prompt '{id_}' any more; create it again with POST {API}/prompts")
             prompt = load(path, path.name)
             self.prompts.keep(id_, prompt)
         return prompt
@@ -63,16 +68,16 @@ def content_of(file: UploadFile, limits: Limits) -> bytes:
     return file.file.read(limits.upload_bytes + 1)
 
 
-def contents_of(files: Iterable[UploadFile], limits: Limits) -> Iterator[tuple[str | None, bytes]]:
-    """Name and bytes, one at a time."""
+def contents_of(files: Iterable[UploadFile], limits: Limits) -> Iterator[Incoming]:
+    """One at a time."""
     for file in files:
-        yield file.filename, content_of(file, limits)
+        yield Incoming(file.filename, content_of(file, limits))
 
 
 class Ending(Response):
     """Calls `end` however the answer ends, also when the client is gone."""
 
-    end: Callable[[], None]
+    end: Callable[[], None] = staticmethod(lambda: None)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

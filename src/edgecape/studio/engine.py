@@ -2,7 +2,10 @@
 
 Requests take turns: a batch is filled with one photo after the other of all requests that have the prompt of the
 first in the line, and who was served goes to the end of the line when the batch is done. So a request for one photo
-never waits for somebody's five hundred.
+never waits for somebody's five hundred. A request begins with a small batch: its first pose is soon there.
+
+Prompts go before photos, because somebody waits for the graph of what they just marked. A client that had its prompt
+lets a batch of photos pass before its next one, so that nobody who marks on and on keeps the others waiting.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgecape.errors import EdgeCapeError
+from edgecape.runtime.base import Effort
 from edgecape.studio.limits import RefusedError
 from edgecape.types import Box, Pose, Prompt, Support
 
@@ -38,18 +42,23 @@ Work = Job | list[Support]
 Outcome = Pose | Prompt | EdgeCapeError
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Ticket:
     """A request in the line. Its outcomes are delivered in order, from the worker's thread."""
 
     prompt: Prompt | None  # None: the work is to make one
     waiting: deque[Work]
     deliver: Callable[[Outcome], None]
+    effort: Effort = "auto"
+    client: str | None = None
+    begun: int = 0  # photos
 
 
 class Engine:
     def __init__(self, load: Callable[[], EdgeCape], queue: int, batch: int = 8):
         self._load, self._queue, self._batch = load, queue, batch
+        self._prompts: list[Ticket] = []  # to be made
+        self._prompted: set[str | None] = set()  # clients that had a prompt since the last photos
         self._line: list[Ticket] = []
         self._served: list[Ticket] = []  # of the batch at hand, with more to do
         self.running = 0
@@ -78,17 +87,24 @@ class Engine:
     @property
     def waiting(self) -> int:
         with self._change:
-            return sum(len(ticket.waiting) for ticket in (*self._line, *self._served))
+            return sum(len(ticket.waiting) for ticket in (*self._prompts, *self._line, *self._served))
 
-    def predict(self, prompt: Prompt, jobs: Sequence[Job], deliver: Callable[[Outcome], None]) -> Ticket:
+    @property
+    def waiting_prompts(self) -> int:
+        with self._change:
+            return len(self._prompts)
+
+    def predict(
+        self, prompt: Prompt, jobs: Sequence[Job], deliver: Callable[[Outcome], None], effort: Effort = "auto"
+    ) -> Ticket:
         """Line up; each photo delivers a Pose or an error."""
-        return self._submit(Ticket(prompt, deque(jobs), deliver))
+        return self._submit(Ticket(prompt, deque(jobs), deliver, effort), self._line)
 
-    def encode(self, supports: list[Support], deliver: Callable[[Outcome], None]) -> Ticket:
+    def encode(self, supports: list[Support], deliver: Callable[[Outcome], None], client: str | None = None) -> Ticket:
         """Line up; delivers a Prompt or an error."""
-        return self._submit(Ticket(None, deque([supports]), deliver))
+        return self._submit(Ticket(None, deque([supports]), deliver, client=client), self._prompts)
 
-    def _submit(self, ticket: Ticket) -> Ticket:
+    def _submit(self, ticket: Ticket, line: list[Ticket]) -> Ticket:
         wanted = len(ticket.waiting)
         if wanted > self._queue:
             raise RefusedError(422, f"{wanted} photos are too many for one request; give at most {self._queue}")
@@ -98,7 +114,7 @@ class Engine:
             if self.waiting + wanted > self._queue:
                 told = f"{self.waiting} photos wait already and {self._queue} may; try again in a moment"
                 raise RefusedError(429, told, retry_after=2)
-            self._line.append(ticket)
+            line.append(ticket)
             self._change.notify()
         return ticket
 
@@ -106,8 +122,9 @@ class Engine:
         """Leave the line; nothing more is begun for it."""
         with self._change:
             ticket.waiting.clear()
-            if ticket in self._line:
-                self._line.remove(ticket)
+            for line in (self._prompts, self._line):
+                if ticket in line:
+                    line.remove(ticket)
 
     # --- the worker's thread -----------------------------------------------------------------------------
 
@@ -122,7 +139,7 @@ class Engine:
         self.loaded.set()
         while batch := self._next_batch():
             tickets, works = zip(*batch, strict=True)
-            for ticket, outcome in zip(tickets, self._outcomes(tickets[0].prompt, works), strict=True):
+            for ticket, outcome in zip(tickets, self._outcomes(tickets[0], works), strict=True):
                 self._deliver(ticket, outcome)
 
     def _next_batch(self) -> list[tuple[Ticket, Work]]:
@@ -130,31 +147,49 @@ class Engine:
         with self._change:
             self._line += [ticket for ticket in self._served if ticket.waiting]
             self._served, self.running = [], 0
-            self._change.wait_for(lambda: self._line or self._stopped)
+            self._change.wait_for(lambda: self._prompts or self._line or self._stopped)
             if self._stopped:
                 return []
-            first = self._line[0]
-            alike = [first] if first.prompt is None else [t for t in self._line if t.prompt is first.prompt]
-            turns = deque(alike)  # goes round; where it stops, the next batch goes on
-            batch: list[tuple[Ticket, Work]] = []
-            while turns and len(batch) < self._batch:
-                ticket = turns.popleft()
-                batch.append((ticket, ticket.waiting.popleft()))
-                if ticket.waiting:
-                    turns.append(ticket)
-            served = {ticket for ticket, _ in batch}
-            self._line = [ticket for ticket in self._line if ticket not in served]
-            self._served = [ticket for ticket in turns if ticket in served]
+            prompt = self._next_prompt()
+            batch = [(prompt, prompt.waiting.popleft())] if prompt else self._next_photos()
             self.running = len(batch)
             return batch
 
-    def _outcomes(self, prompt: Prompt | None, works: Sequence[Any]) -> list[Any]:
+    def _next_prompt(self) -> Ticket | None:
+        for ticket in self._prompts:
+            if not self._line or ticket.client not in self._prompted:
+                self._prompts.remove(ticket)
+                self._prompted.add(ticket.client)
+                return ticket
+        return None
+
+    def _next_photos(self) -> list[tuple[Ticket, Work]]:
+        self._prompted.clear()
+        first = self._line[0]
+        alike = [t for t in self._line if t.prompt is first.prompt and t.effort == first.effort]
+        size = min(self._batch, sum(max(1, 2 * ticket.begun) for ticket in alike))
+        turns = deque(alike)  # goes round; where it stops, the next batch goes on
+        batch: list[tuple[Ticket, Work]] = []
+        while turns and len(batch) < size:
+            ticket = turns.popleft()
+            batch.append((ticket, ticket.waiting.popleft()))
+            ticket.begun += 1
+            if ticket.waiting:
+                turns.append(ticket)
+        served = {ticket for ticket, _ in batch}
+        self._line[:] = [ticket for ticket in self._line if ticket not in served]
+        self._served = [ticket for ticket in turns if ticket in served]
+        return batch
+
+    def _outcomes(self, ticket: Ticket, works: Sequence[Any]) -> list[Any]:
+        """Of photos that are looked for as the ticket says, or of supports."""
         assert self.estimator is not None
         try:
-            if prompt is None:
+            if ticket.prompt is None:
                 return [self.estimator.prompt(works[0])]
             images, boxes = [job.image for job in works], [job.box for job in works]
-            return self.estimator.predict(prompt, images, boxes, batch_size=self._batch, errors="return")
+            options: Any = {"batch_size": self._batch, "errors": "return", "effort": ticket.effort}
+            return self.estimator.predict(ticket.prompt, images, boxes, **options)
         except EdgeCapeError as error:
             return [error] * len(works)
         except Exception as error:  # out of memory, say: the others in the line are still to be served
@@ -169,7 +204,9 @@ class Engine:
 
     def _give_up(self, error: EdgeCapeError) -> None:
         with self._change:
-            line, self._line, self._served = self._line + self._served, [], []
-        for ticket in line:
+            tickets = [*self._prompts, *self._line, *self._served]
+            for line in (self._prompts, self._line, self._served):
+                line.clear()
+        for ticket in tickets:
             for _ in range(len(ticket.waiting)):
                 self._deliver(ticket, error)

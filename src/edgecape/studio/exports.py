@@ -15,8 +15,9 @@ from edgecape import formats
 from edgecape.errors import AnnotationError
 from edgecape.formats import LabelledImage, LabelledObject, LabelSet
 from edgecape.io.images import SUFFIXES as IMAGE_SUFFIXES
+from edgecape.io.video import frame_name
 from edgecape.studio.models import Format, Photo, Project, Query, Shot
-from edgecape.studio.project import ProjectStore
+from edgecape.studio.project import ProjectStore, storing
 
 LONGEST_NAME = 150  # bytes of a file name
 
@@ -31,13 +32,18 @@ def available() -> list[Format]:
 
 def export(store: ProjectStore, format: str, with_photos: bool, folder: Path) -> Path:
     """A file in that folder: of the format, or a zip if it takes several."""
+    with storing():
+        return _export(store, format, with_photos, folder)
+
+
+def _export(store: ProjectStore, format: str, with_photos: bool, folder: Path) -> Path:
     kind = formats.known(format, "writer")
     project = store.read()
     content = folder / "content"
     target = content / f"labels{kind.suffix}" if kind.suffix else content
     content.mkdir()
-    labels = label_set(project, root=content)
-    names = file_names(project.photos.values())
+    names = file_names(project.photos.values(), as_frames=kind.frames and not with_photos)
+    labels = label_set(project, names, root=content)
     if with_photos:
         place = content if kind.beside else content / "images"
         place.mkdir(exist_ok=True)
@@ -62,16 +68,17 @@ def labelled(project: Project) -> list[Shot | Query]:
     return [*shots, *(query for query in found if (query.photo, query.box) not in taken)]
 
 
-def label_set(project: Project, root: Path) -> LabelSet:
-    names = file_names(project.photos.values())
-    objects: dict[str, list[LabelledObject]] = {}
+def label_set(project: Project, names: Mapping[str, str], root: Path) -> LabelSet:
+    """Photos in the order in which they came, so that frames of a video follow each other."""
+    objects: dict[str, list[LabelledObject]] = {id_: [] for id_ in project.photos}
     for item in labelled(project):
-        objects.setdefault(item.photo, []).append(_marked(item) if isinstance(item, Shot) else _found(item))
-    if not objects:
+        objects[item.photo].append(_marked(item) if isinstance(item, Shot) else _found(item))
+    if not any(objects.values()):
         raise AnnotationError("there is nothing to export yet; mark a photo or predict on one")
     images = [
         LabelledImage(names[id_], project.photos[id_].width, project.photos[id_].height, tuple(things))
         for id_, things in objects.items()
+        if things
     ]
     return LabelSet(project.names, project.skeleton, project.name.strip() or "object", images, root)
 
@@ -94,11 +101,19 @@ def _found(query: Query) -> LabelledObject:
     return LabelledObject(points, visible, scores=scores, box=query.box, score=float(scores[visible].mean()))
 
 
-def file_names(photos: Iterable[Photo]) -> Mapping[str, str]:
-    """A file name for each photo: its label where that will do, and no two alike before the suffix."""
+def file_names(photos: Iterable[Photo], as_frames: bool = False) -> Mapping[str, str]:
+    """A file name for each photo: its label where that will do, and no two alike before the suffix.
+
+    as_frames: frames of videos go by their number in it, as "clip.mp4#12".
+    """
     names: dict[str, str] = {}
     taken: set[str] = set()
     for photo in photos:
+        if photo.clip is not None and photo.frame is not None:
+            if as_frames:
+                names[photo.id] = frame_name(photo.clip, photo.frame)
+                continue
+            photo = photo.model_copy(update={"name": f"{Path(photo.clip).stem}-{photo.frame:06d}.jpg"})
         text = "".join("_" if letter in '<>:"|?*' else letter for letter in photo.name).strip(" .")
         stem, suffix = Path(text).stem, Path(text).suffix
         if suffix.lower() not in IMAGE_SUFFIXES:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
@@ -14,29 +14,29 @@ from edgecape.formats import LabelledImage, LabelledObject, LabelSet
 from edgecape.formats.labels import default_names, unique_names
 from edgecape.formats.supports import is_small_json, read_small_json
 from edgecape.io.files import read_json
+from edgecape.studio.checks import as_label, check_marks
+from edgecape.studio.exports import file_names
 from edgecape.studio.limits import RefusedError
 from edgecape.studio.models import Failure, Imported, Marks, Photo, Point, Shot, sentence
-from edgecape.studio.project import ProjectStore, as_label, check_marks
+from edgecape.studio.project import Incoming, ProjectStore, storing
 from edgecape.types import Support
 
 M = TypeVar("M", bound=BaseModel)
 
-READABLE = (".json", ".csv")  # of the formats, those whose readers open no other file and run nothing
+READABLE = (".json", ".csv", ".slp", ".h5")  # of the formats, those whose readers open no other file and run nothing
 TOLD = 20  # missing photos that are named
 
 
-def import_labels(
-    store: ProjectStore, name: str | None, data: bytes, files: Iterable[tuple[str | None, bytes]]
-) -> Imported:
+def import_labels(store: ProjectStore, name: str | None, data: bytes, files: Iterable[Incoming]) -> Imported:
     """The photos are stored, the project's document stays as it is."""
     label = as_label(name)
     if len(data) > store.limits.upload_bytes:
         raise RefusedError(413, f"'{label}' has more than {store.limits.upload_bytes:,} bytes; give a part of it")
     label_sets = _read(store, label, data)
-    uploaded, _ = store.add_photos(files)
-    known = {_key(photo.name): photo for photo in (*store.read().photos.values(), *uploaded.photos)}
+    arrived = store.add_photos(files)
+    known = _by_name(store.read().photos, arrived.named)
     labels = _choose(label, label_sets, known)
-    failed, shots = list(uploaded.failed), []
+    failed, shots = list(arrived.uploaded.failed), []
     for image in labels.images:
         photo = known.get(_key(image.file))
         if photo is None:
@@ -56,11 +56,19 @@ def import_labels(
     elsewhere = [image.file for image in labels.images if image.objects and _key(image.file) not in known]
     return Imported(
         **marks.model_dump(include={"names", "skeleton", "shots"}),
-        photos=[photo for photo in known.values() if photo.id in used],
+        photos=list({photo.id: photo for photo in known.values() if photo.id in used}.values()),
         failed=failed,
         missing=list(dict.fromkeys(map(_base, elsewhere)))[:TOLD],
         notes=list(labels.notes),
     )
+
+
+def _by_name(photos: Mapping[str, Photo], named: Mapping[str, Photo]) -> dict[str, Photo]:
+    """Photos by what they are called in the project, in exports of it, and in this upload, which counts most."""
+    exported = file_names(photos.values())
+    known = {_key(exported[id_]): photo for id_, photo in photos.items()}
+    known |= {_key(photo.name): photo for photo in photos.values()}
+    return known | {_key(label): photo for label, photo in named.items()}
 
 
 def _read(store: ProjectStore, label: str, data: bytes) -> list[LabelSet]:
@@ -69,7 +77,8 @@ def _read(store: ProjectStore, label: str, data: bytes) -> list[LabelSet]:
         raise RefusedError(415, f"'{label}' cannot be opened here; choose a {' or '.join(READABLE)} label file")
     with store.scratching() as folder:
         path = folder / f"labels{suffix}"
-        path.write_bytes(data)
+        with storing():
+            path.write_bytes(data)
         try:
             if suffix == ".json" and is_small_json(read_json(path)):
                 return [_from_supports(read_small_json(path))]

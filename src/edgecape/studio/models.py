@@ -14,13 +14,27 @@ from edgecape.errors import DataError
 from edgecape.studio.limits import Limits
 
 FAR = 1e6  # pixels: no photo is that large, and float32 still counts single ones
+TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # make a name look like another one
+
+
+def is_plain(letter: str) -> bool:
+    """No control character, half a character, end of a line, or order to read on in the other direction."""
+    return unicodedata.category(letter) not in ("Cc", "Cs", "Zl", "Zp") and letter not in TURNING
 
 
 def one_line(text: str) -> str:
     """As label files need it."""
-    if any(unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") for letter in text):
-        raise ValueError(f"{text!r} is not one line of text")
+    if not all(map(is_plain, text)):
+        raise ValueError(f"{text!a} is not one line of plain text")
     return text
+
+
+def each_once(edges: list[list[int]]) -> list[list[int]]:
+    """An edge that is given again, either way round, says nothing new."""
+    first: dict[tuple[int, int], list[int]] = {}
+    for edge in edges:
+        first.setdefault((min(edge), max(edge)), edge)
+    return list(first.values())
 
 
 def with_area(box: list[float]) -> list[float]:
@@ -44,6 +58,8 @@ Box = Annotated[
 ]
 Index = Annotated[int, Field(ge=0, le=10_000)]
 Edge = Annotated[list[Index], Field(min_length=2, max_length=2, description="two keypoints")]
+Skeleton = Annotated[list[Edge], AfterValidator(each_once), Field(description="of an edge given again, one is kept")]
+Instant = Annotated[int, Field(ge=0, le=2**53, description="milliseconds since 1970")]
 PhotoId = Annotated[str, Field(pattern="^[0-9a-f]{16}$", description="the first 16 hex digits of the file's sha256")]
 PromptId = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
 Name = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(one_line)]
@@ -56,11 +72,11 @@ Matrix = Annotated[list[list[float]], Field(description="K rows of K numbers")]
 
 
 class Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel, populate_by_name=True)
 
 
 class Problem(Model):
-    """The body of every 4xx answer."""
+    """The body of every 4xx and 5xx answer."""
 
     error: str = Field(description="one sentence: what was wrong, the value, what to do")
 
@@ -87,6 +103,7 @@ class Shot(Wanted):
 class Found(Model):
     keypoints: list[Place | None] = Field(description="null where it was not found")
     scores: list[Share] = Field(description="probability that the keypoint is within 10 % of the box's longer side")
+    effort: Literal["fast", "best"] | None = Field(default=None, description="how it was looked for, where known")
 
 
 class Corrected(Found):
@@ -94,21 +111,21 @@ class Corrected(Found):
 
 
 class Query(Wanted):
-    """A photo to find the keypoints on."""
+    """An object to find the keypoints on. A photo may have several, each with a box of its own."""
 
-    pose: Corrected | None = None
+    pose: Corrected | None = Field(default=None, description="stays, and is exported, until another takes its place")
     state: Literal["waiting", "predicted", "accepted", "failed"] = "waiting"
     error: Annotated[str, Field(max_length=2000)] | None = None
-    found_with: PromptId | None = None
-    earlier: Corrected | None = None
-    changed: int | None = None
+    found_with: PromptId | None = Field(default=None, description="the prompt that the pose was found with")
+    earlier: Corrected | None = Field(default=None, description="the pose before the last shot")
+    changed: Instant | None = Field(default=None, description="when a person last changed it, told by the page")
 
 
 class Marks(Model):
     """A keypoint definition, and photos that show it."""
 
     names: list[Name] = Field(default=[], description="of the K keypoints, each once")
-    skeleton: list[Edge] = []
+    skeleton: Skeleton = []
     prior: Prior = "mine"
     shots: list[Shot] = []
 
@@ -124,9 +141,9 @@ class Photo(Model):
     name: str = Field(description="what the client called the file; a label only")
     width: int
     height: int
-    clip: str | None = None
-    frame: int | None = None
-    time: float | None = None
+    clip: str | None = Field(default=None, description="the video it is a frame of")
+    frame: int | None = Field(default=None, description="its number there, from 0")
+    time: float | None = Field(default=None, description="its seconds there")
 
 
 class Document(Marks):
@@ -209,9 +226,14 @@ class About(Model):
 
 
 class Template(About):
-    names: list[str]
+    """Keypoints and skeleton of a common kind of object."""
+
+    names: list[Name]
     skeleton: list[Edge]
-    places: list[Place]
+    symmetry: list[Edge] = Field(description="which keypoints are left and right of each other")
+    places: list[Annotated[list[Share], Field(min_length=2, max_length=2)]] = Field(
+        description="x, y of each keypoint, in [0, 1] of the object's box"
+    )
 
 
 class Example(Model):
@@ -232,10 +254,33 @@ class PromptFacts(Model):
     shots: int
 
 
+class ShotCheck(Model):
+    """One line of the answer: what the other shots make of this one."""
+
+    photo: PhotoId
+    index: int = Field(description="in the prompt's shots")
+    distance: float | None = Field(
+        default=None, description="mean distance of found from marked points, as a share of the box's longer side"
+    )
+    worst: list[Index] = Field(default=[], description="keypoints that are off by more than 0.1 of it, worst first")
+    error: str | None = None
+
+
+class SuggestionRequest(Model):
+    prompt: PromptId
+    photos: list[Wanted] = Field(min_length=1, description="to choose from")
+
+
+class Suggestion(Wanted):
+    score: Share = Field(description="mean score of its keypoints; the lowest is worth most as the next shot")
+
+
 class PredictionRequest(Model):
     prompt: PromptId
     photos: list[Wanted] = Field(min_length=1)
-    effort: Literal["fast", "auto", "best"] = "auto"
+    effort: Literal["fast", "auto", "best"] = Field(
+        default="auto", description='"fast" and "best" look one way, "auto" decides for each photo'
+    )
 
 
 class Prediction(Model):
@@ -253,7 +298,7 @@ class Format(About):
 
 
 class ExportRequest(Model):
-    format: str = Field(description="a name from GET /api/formats")
+    format: str = Field(description="a name from GET /api/v1/formats")
     photos: bool = Field(default=False, description="put the photos beside the labels, in a zip")
 
 
@@ -265,7 +310,8 @@ class ModelFacts(Model):
 
 
 class QueueFacts(Model):
-    waiting: int
+    waiting: int = Field(description="photos and prompts, of all clients")
+    prompts: int = Field(description="of them, the prompts")
     running: int
 
 

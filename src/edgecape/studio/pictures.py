@@ -61,7 +61,7 @@ def upright(path: Path) -> tuple[bytes, str]:
     picture = load_image(path)
     if max(picture.shape) > LONGEST_JPEG:
         return as_png(picture), "image/png"
-    return _encoded(Image.fromarray(picture), "JPEG", quality=92), "image/jpeg"
+    return as_jpeg(picture, 92), "image/jpeg"
 
 
 def thumbnail(path: Path) -> bytes:
@@ -70,6 +70,10 @@ def thumbnail(path: Path) -> bytes:
         small = Image.fromarray(load_image(picture))
     small.thumbnail((THUMBNAIL, THUMBNAIL))
     return _encoded(small, "JPEG", quality=85)
+
+
+def as_jpeg(picture: RGB, quality: int) -> bytes:
+    return _encoded(Image.fromarray(picture), "JPEG", quality=quality)
 
 
 def as_png(picture: RGB) -> bytes:

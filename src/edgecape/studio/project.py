@@ -5,26 +5,57 @@ Photos are stored under the hash of their bytes. Names that clients give are lab
 
 from __future__ import annotations
 
+import logging
 import re
 import shutil
 import threading
-import unicodedata
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from edgecape.errors import AnnotationError, DataError, EdgeCapeError, ImageError
-from edgecape.io.files import atomic_write, read_json, write_json
+from edgecape.io.files import atomic_write, read_json, settle, write_json
 from edgecape.studio import pictures
-from edgecape.studio.limits import Limits, RefusedError
-from edgecape.studio.models import Document, Failure, Marks, Photo, Project, Stored, StoredPhoto, Uploaded, id_of
-from edgecape.types import as_edges
+from edgecape.studio.checks import as_label, check_document
+from edgecape.studio.limits import FULL, Limits, RefusedError
+from edgecape.studio.models import Document, Failure, Photo, Project, Stored, StoredPhoto, Uploaded, id_of
 
 FILE, PHOTOS, PROMPTS, WORK = "project.json", "photos", "prompts", ".work"
 OURS = re.compile(r"^[0-9a-f]{16}\.[a-z0-9]{2,6}$")
-LONGEST_LABEL = 200
+
+
+log = logging.getLogger("edgecape.studio")
+
+
+class Incoming(NamedTuple):
+    """A photo as a client sends it, or a frame of its video."""
+
+    name: str | None
+    data: bytes
+    clip: str | None = None
+    frame: int | None = None
+    time: float | None = None  # seconds
+
+
+class Arrived(NamedTuple):
+    uploaded: Uploaded
+    statuses: list[int]  # of those that failed
+    named: dict[str, Photo]  # by what each was called this time, which may not be what the project calls it
+
+
+@contextmanager
+def storing() -> Iterator[None]:
+    """Whatever the disk refuses inside the block is one answer, which names no place on this machine."""
+    try:
+        yield
+    except (OSError, DataError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        if not isinstance(cause, OSError):
+            raise
+        log.error("%s", error)
+        raise RefusedError(507, FULL.format(cause.strerror or cause)) from error
 
 
 class ProjectStore:
@@ -69,9 +100,12 @@ class ProjectStore:
         """By another, whose photos are files that may be moved away."""
         check_document(document, photos, self.limits)
         with self._adding, self._lock:
-            (self.folder / PHOTOS).mkdir(parents=True, exist_ok=True)
-            for photo, path in photos.values():
-                path.replace(self._photo_path(photo))
+            with storing():
+                (self.folder / PHOTOS).mkdir(parents=True, exist_ok=True)
+                for photo, path in photos.values():
+                    settle(path)
+                    path.replace(self._photo_path(photo))
+                settle(self.folder / PHOTOS)
             if prompt is not None:
                 self.keep_prompt(prompt)
             self._replace(document, {id_: photo for id_, (photo, _) in photos.items()})
@@ -80,13 +114,14 @@ class ProjectStore:
 
     # --- photos ------------------------------------------------------------------------------------------
 
-    def add_photos(self, files: Iterable[tuple[str | None, bytes]]) -> tuple[Uploaded, list[int]]:
-        """Files as (name, bytes): those that are photos are stored; and the statuses of those that are not."""
+    def add_photos(self, files: Iterable[Incoming]) -> Arrived:
+        """Those that are photos are stored, or known already; a disk that is full ends it."""
         added: dict[str, StoredPhoto] = {}
+        named: dict[str, Photo] = {}
         failed: list[Failure] = []
         statuses: list[int] = []
         with self._adding:
-            for name, data in files:
+            for name, data, *of_clip in files:
                 label = as_label(name)
                 try:
                     with self._decoding:
@@ -96,16 +131,22 @@ class ProjectStore:
                         if len(known) >= self.limits.photos:
                             told = f"a project may have {self.limits.photos} photos; remove some"
                             raise RefusedError(422, f"'{label}' is one too many: {told}")
-                        with atomic_write(self._photo_path(photo), "wb") as file:
+                        with storing(), atomic_write(self._photo_path(photo), "wb") as file:
                             file.write(data)
+                        photo = photo.model_copy(update=dict(zip(("clip", "frame", "time"), of_clip, strict=True)))
                     added[photo.id] = known.get(photo.id, photo)
+                    named[label] = as_photo(added[photo.id])
                 except EdgeCapeError as error:
+                    status = error.status if isinstance(error, RefusedError) else 422
+                    if status == 507:
+                        raise
                     failed.append(Failure(name=label, error=str(error)))
-                    statuses.append(error.status if isinstance(error, RefusedError) else 422)
+                    statuses.append(status)
             if added:
                 with self._lock:
                     self._write(self._project.model_copy(update={"photos": self._project.photos | added}))
-        return Uploaded(photos=[as_photo(photo) for photo in added.values()], failed=failed), statuses
+        uploaded = Uploaded(photos=[as_photo(photo) for photo in added.values()], failed=failed)
+        return Arrived(uploaded, statuses, named)
 
     def delete_photo(self, id_: str) -> None:
         with self._adding, self._lock:
@@ -156,7 +197,7 @@ class ProjectStore:
         """Its id; the oldest that the project does not use goes if there are too many."""
         id_ = id_of(content)
         with self._lock:
-            with atomic_write(self.prompt_path(id_), "wb") as file:
+            with storing(), atomic_write(self.prompt_path(id_), "wb") as file:
                 file.write(content)
             newest_first = sorted(self.prompt_path(id_).parent.iterdir(), key=lambda path: -path.stat().st_mtime_ns)
             others = [path for path in newest_first if path.stem not in (id_, self._project.prompt)]
@@ -190,7 +231,8 @@ class ProjectStore:
     def scratching(self) -> Iterator[Path]:
         """A new folder inside the project."""
         folder = self.work / uuid.uuid4().hex
-        folder.mkdir(parents=True)
+        with storing():
+            folder.mkdir(parents=True)
         try:
             yield folder
         finally:
@@ -221,8 +263,9 @@ class ProjectStore:
         """First the file, whole or not at all, then memory."""
         path = self.folder / FILE
         if _stamp(path) != self._stamp:
-            raise RefusedError(409, f"{path} was changed by another program; stop the studio and start it again")
-        write_json(path, project.model_dump(mode="json", by_alias=True))
+            raise RefusedError(409, f"{FILE} was changed by another program; stop the studio and start it again")
+        with storing():
+            write_json(path, project.model_dump(mode="json", by_alias=True))
         self._stamp = _stamp(path)
         self._project = project
 
@@ -239,46 +282,6 @@ class ProjectStore:
 
 def as_photo(photo: StoredPhoto) -> Photo:
     return Photo(**photo.model_dump(exclude={"suffix"}))
-
-
-def as_label(name: str | None) -> str:
-    """What a client calls a file, as one line of text of bearable length; its folders are cut off."""
-    text = (name or "").encode("utf-8", "replace").decode("utf-8").replace("\\", "/").rsplit("/", 1)[-1]
-    text = "".join(letter for letter in text if unicodedata.category(letter) not in ("Cc", "Cs", "Zl", "Zp")).strip()
-    stem, dot, suffix = text.rpartition(".")
-    if len(text) > LONGEST_LABEL:
-        text = stem[: LONGEST_LABEL - 10] + dot + suffix[:9] if dot else text[:LONGEST_LABEL]
-    return text or "photo"
-
-
-def check_document(document: Document, photos: Any, limits: Limits) -> None:
-    """That all its parts fit together and to the photos."""
-    check_marks(document, limits)
-    K = len(document.names)
-    for number, query in enumerate(document.queries):
-        pose = query.pose
-        if pose is not None and {len(pose.keypoints), len(pose.scores), len(pose.moved)} != {K}:
-            raise AnnotationError(f"the pose of query {number} does not fit {K} keypoints; predict it again")
-    if len(document.queries) > limits.photos:
-        raise AnnotationError(f"{len(document.queries)} queries are too many; a project may have {limits.photos}")
-    unknown = next((id_ for id_ in document.used() if id_ not in photos), None)
-    if unknown is not None:
-        raise AnnotationError(f"there is no photo '{unknown}' in the project; upload it first")
-
-
-def check_marks(marks: Marks, limits: Limits) -> None:
-    K = len(marks.names)
-    if limits.keypoints < K:
-        raise AnnotationError(f"{K} keypoints are too many; a project may have {limits.keypoints}")
-    if len(set(marks.names)) < K:
-        twice = next(name for name in marks.names if marks.names.count(name) > 1)
-        raise AnnotationError(f"two keypoints are named '{twice}'; names must differ")
-    if len(marks.shots) > limits.shots:
-        raise AnnotationError(f"{len(marks.shots)} marked photos are too many; a project may have {limits.shots}")
-    as_edges(marks.skeleton, K)
-    for number, shot in enumerate(marks.shots):
-        if len(shot.points) != K:
-            raise AnnotationError(f"shot {number} has {len(shot.points)} points for {K} keypoints; give one each")
 
 
 def _names(folder: Path) -> list[str]:

@@ -17,11 +17,12 @@ from edgecape.types import Prompt, Support
 
 
 class PromptCache:
-    """The last prompts by id; the one that was not used for longest goes first."""
+    """The last prompts by id, and the marks they were made of; the one that was not used for longest goes first."""
 
     def __init__(self, size: int):
         self._size = size
         self._prompts: OrderedDict[str, Prompt] = OrderedDict()
+        self._marks: dict[str, Marks] = {}
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -38,7 +39,17 @@ class PromptCache:
             self._prompts[id_] = prompt
             self._prompts.move_to_end(id_)
             while len(self._prompts) > self._size:
-                self._prompts.popitem(last=False)
+                gone, _ = self._prompts.popitem(last=False)
+                self._marks.pop(gone, None)
+
+    def marks(self, id_: str) -> Marks | None:
+        """None of a prompt that came as a file."""
+        return self._marks.get(id_)
+
+    def note(self, id_: str, marks: Marks) -> None:
+        with self._lock:
+            if id_ in self._prompts:
+                self._marks[id_] = marks
 
 
 def id_of_marks(marks: Marks) -> str:
@@ -62,6 +73,12 @@ def as_supports(marks: Marks, path: Callable[[str], Path]) -> list[Support]:
         Support(path(shot.photo), points, skeleton, seen, shot.box, marks.names)
         for shot, points, seen in zip(marks.shots, places, visible, strict=True)
     ]
+
+
+def without(marks: Marks, number: int) -> Marks:
+    """All shots but one."""
+    others = [shot for index, shot in enumerate(marks.shots) if index != number]
+    return marks.model_copy(update={"shots": others})
 
 
 def load(path: Path, label: str) -> Prompt:

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, File, Query, UploadFile
+from fastapi import APIRouter, File, Form, Query, UploadFile
 from fastapi import Path as InPath
 from starlette.responses import FileResponse, JSONResponse, Response
 
@@ -15,13 +15,16 @@ from edgecape.errors import AnnotationError
 from edgecape.examples import all_examples
 from edgecape.studio import models
 from edgecape.studio.archive import open_archive, write_archive
-from edgecape.studio.context import BINARY, PROBLEMS, OneFile, Shared, content_of, contents_of, download
+from edgecape.studio.context import API, BINARY, PROBLEMS, OneFile, Shared, content_of, contents_of, download
 from edgecape.studio.exports import available, export
 from edgecape.studio.imports import import_labels
 from edgecape.studio.limits import RefusedError
 from edgecape.studio.pictures import as_png
+from edgecape.studio.project import Incoming
+from edgecape.studio.templates import TEMPLATES
+from edgecape.studio.videos import add_video
 
-router = APIRouter(prefix="/api", responses=PROBLEMS)
+router = APIRouter(prefix=API, responses=PROBLEMS)
 _examples = cache(all_examples)
 PhotoInPath = Annotated[models.PhotoId, InPath()]
 
@@ -39,7 +42,7 @@ def get_status(studio: Shared) -> models.Status:
             facts={} if model is None else model.facts,
         ),
         limits=studio.limits,
-        queue=models.QueueFacts(waiting=engine.waiting, running=engine.running),
+        queue=models.QueueFacts(waiting=engine.waiting, prompts=engine.waiting_prompts, running=engine.running),
     )
 
 
@@ -50,7 +53,7 @@ def get_project(studio: Shared) -> models.Project:
 
 
 @router.put("/project", tags=["project"], summary="Save the project")
-def put_project(project: models.Project, studio: Shared) -> models.Revision:
+def save_project(project: models.Project, studio: Shared) -> models.Revision:
     """The whole document replaces the last one, if `revision` is that of the last one; else the answer is 409."""
     return models.Revision(revision=studio.store.save(project))
 
@@ -62,14 +65,14 @@ def reset_project(studio: Shared) -> models.Project:
 
 
 @router.get("/project/archive", tags=["project"], summary="Save the project as a file", **BINARY)
-def get_archive(studio: Shared) -> Response:
+def download_archive(studio: Shared) -> Response:
     """A zip with project.json and the photos it uses, which another studio can open."""
     name = f"{studio.store.read().name or 'project'}.edgecape"
     return download(studio.store, lambda folder: write_archive(studio.store, folder / "project.zip"), name)
 
 
 @router.post("/project/archive", tags=["project"], summary="Open a saved project")
-def post_archive(file: OneFile, studio: Shared) -> models.Project:
+def open_archive_file(file: OneFile, studio: Shared) -> models.Project:
     """Replaces the project, once the whole archive was found to be good."""
     return open_archive(studio.store, file.file)
 
@@ -81,16 +84,27 @@ def post_archive(file: OneFile, studio: Shared) -> models.Project:
     response_model=models.Uploaded,
     responses={"4XX": {"model": models.NothingUploaded | models.Problem, "description": "no file could be used"}},
 )
-def post_photos(files: Annotated[list[UploadFile], File()], studio: Shared) -> Any:
+def upload_photos(files: Annotated[list[UploadFile], File()], studio: Shared) -> Any:
     """One or many. A file that is no photo is named in `failed`; if all are, the answer is 413, 415 or 422.
 
     The same bytes give the same id. Names are labels: they are shown and exported, but never used as paths.
     """
-    uploaded, statuses = studio.store.add_photos(contents_of(files, studio.limits))
+    uploaded, statuses, _ = studio.store.add_photos(contents_of(files, studio.limits))
     if uploaded.photos:
         return uploaded
     status = statuses[0] if len(set(statuses)) == 1 else 422
     return JSONResponse({"error": uploaded.failed[0].error, **uploaded.model_dump()}, status_code=status)
+
+
+@router.post("/videos", tags=["photos"], summary="Upload a video")
+def upload_video(
+    file: OneFile,
+    studio: Shared,
+    every: Annotated[int | None, Form(ge=1, le=10**6, description="take each n-th frame")] = None,
+    frames: Annotated[int, Form(ge=1, le=10**6, description="take at most that many, spread evenly")] = 100,
+) -> models.Uploaded:
+    """Frames of it become photos, which tell their clip, frame and time; `every` counts more than `frames`."""
+    return add_video(studio.store, file.filename, file.file, every, frames)
 
 
 @router.get(
@@ -122,7 +136,7 @@ def delete_photo(id: PhotoInPath, studio: Shared) -> None:
 
 
 @router.post("/import", tags=["begin"], summary="Marks from a label file")
-def post_import(
+def import_label_file(
     file: Annotated[UploadFile, File(description="COCO, LabelMe, Label Studio, CSV, DeepLabCut CSV or small JSON")],
     studio: Shared,
     photos: Annotated[list[UploadFile] | None, File(description="that it names, unless the project has them")] = None,
@@ -132,31 +146,22 @@ def post_import(
     return import_labels(studio.store, file.filename, content, contents_of(photos or (), studio.limits))
 
 
-@router.get("/templates", tags=["begin"], summary="Templates")
-def get_templates() -> list[models.Template]:
-    """Stub."""
-    places = [[0.1, 0.3], [0.1, 0.5], [0.3, 0.4], [0.9, 0.4], [0.35, 0.95], [0.8, 0.95]]
-    names = ["nose", "chin", "withers", "tail", "front paw", "back paw"]
-    edges = [[0, 1], [1, 2], [2, 3], [2, 4], [3, 5]]
-    return [models.Template(name="quadruped", about="dog, cow, horse", names=names, skeleton=edges, places=places)]
-
-
 @router.get("/examples", tags=["begin"], summary="Bundled examples")
-def get_examples() -> list[models.About]:
+def list_examples() -> list[models.About]:
     """A marked picture each, and others to find its keypoints on."""
     return [models.About(name=example.name, about=example.about) for example in _examples()]
 
 
 @router.post("/examples/{name}", tags=["begin"], summary="Begin with an example")
-def post_example(name: Annotated[str, InPath(pattern="^[a-z]{1,50}$")], studio: Shared) -> models.Example:
+def use_example(name: Annotated[str, InPath(pattern="^[a-z]{1,50}$")], studio: Shared) -> models.Example:
     """Its pictures are stored; the project's document stays as it is."""
     known = {example.name: example for example in _examples()}
     if name not in known:
         raise RefusedError(404, f"there is no example '{name}'; there are {', '.join(known)}")
     example = known[name]
     names = [f"{name}.png", *(f"{name} {number}.png" for number in range(2, len(example.queries) + 2))]
-    files = zip(names, map(as_png, (example.support.image, *example.queries)), strict=True)
-    uploaded, _ = studio.store.add_photos(files)
+    files = map(Incoming, names, map(as_png, (example.support.image, *example.queries)))
+    uploaded = studio.store.add_photos(files).uploaded
     if uploaded.failed:
         raise AnnotationError(uploaded.failed[0].error)
     first, *others = uploaded.photos
@@ -170,14 +175,20 @@ def post_example(name: Annotated[str, InPath(pattern="^[a-z]{1,50}$")], studio: 
     )
 
 
+@router.get("/templates", tags=["begin"], summary="Skeletons to begin with")
+def list_templates() -> list[models.Template]:
+    """Keypoints and edges of common kinds of object, with places to drop them at and move from there."""
+    return list(TEMPLATES)
+
+
 @router.get("/formats", tags=["export"], summary="Formats to export to")
-def get_formats() -> list[models.Format]:
+def list_formats() -> list[models.Format]:
     """Those whose suffix is .zip take several files."""
     return available()
 
 
 @router.post("/export", tags=["export"], summary="Export labels", **BINARY)
-def post_export(wanted: models.ExportRequest, studio: Shared) -> Response:
+def export_labels(wanted: models.ExportRequest, studio: Shared) -> Response:
     """Marked photos and found poses of the saved project. Keypoints that a person moved get score 1."""
     name = f"{studio.store.read().name or 'labels'}-{wanted.format}"
     return download(studio.store, lambda folder: export(studio.store, wanted.format, wanted.photos, folder), name)

@@ -20,7 +20,7 @@ async function ask(method, path, { json, form, signal, keepalive, busy } = {}) {
     if (json !== undefined) headers["Content-Type"] = "application/json";
     let response;
     try {
-      response = await fetch(`api/${path}`, { method, body, headers, signal, keepalive });
+      response = await fetch(`api/v1/${path}`, { method, body, headers, signal, keepalive });
     } catch (error) {
       if (error.name === "AbortError") throw error;
       throw new Problem(GONE);
@@ -67,7 +67,7 @@ export const formats = () => answer(ask("GET", "formats"));
 export const openPrompt = (file) => answer(ask("POST", "prompts/file", { form: files("file", [file]) }));
 export const prompt = (body, options) => answer(ask("POST", "prompts", { json: body, ...options }));
 export const knownPrompt = (id, options) => answer(ask("GET", `prompts/${id}`, options));
-export const photoUrl = (id, thumb = false) => `api/photos/${id}${thumb ? "?thumb=1" : ""}`;
+export const photoUrl = (id, thumb = false) => `api/v1/photos/${id}${thumb ? "?thumb=1" : ""}`;
 
 /** Frames of a video as photos: evenly spread, at most so many. */
 export function uploadVideo(file, frames) {

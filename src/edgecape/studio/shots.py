@@ -1,0 +1,25 @@
+"""Which shots help: those that disagree with the others, and the photo to mark next."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from edgecape.studio.models import Photo, Shot, ShotCheck
+from edgecape.types import Pose
+
+FAR = 0.1  # of the box's longer side: what counts as wrong in the field's measures
+
+
+def compare(index: int, shot: Shot, photo: Photo, pose: Pose) -> ShotCheck:
+    """A shot beside what the other shots alone find on its photo."""
+    _, _, width, height = shot.box or (0, 0, photo.width, photo.height)
+    marked = np.array([(np.nan, np.nan) if p is None or p.hidden else (p.x, p.y) for p in shot.points])
+    distances = np.linalg.norm(pose.keypoints - marked, axis=1) / max(width, height)
+    known = np.isfinite(distances)  # marked here, and shown by another shot
+    order = np.argsort(-np.where(known, distances, -1.0))
+    return ShotCheck(
+        photo=shot.photo,
+        index=index,
+        distance=round(float(distances[known].mean()), 4) if known.any() else None,
+        worst=[int(k) for k in order if known[k] and distances[k] > FAR],
+    )
