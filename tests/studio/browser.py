@@ -134,10 +134,21 @@ class Person:
             content,
         )
 
+    def searched(self, queries: int = 0) -> Any:
+        """The project once it has so many queries and nothing is searched any more."""
+        for _ in range(600):
+            busy = self.page.evaluate("document.querySelector('#find-bar progress')?.checkVisibility() ?? false")
+            project = self.saved()
+            there = len(project["queries"]) >= queries
+            if there and not busy and all(query["state"] != "waiting" for query in project["queries"]):
+                return project
+            self.page.wait_for_timeout(100)
+        raise AssertionError("photos are still waiting")
+
     def saved(self) -> Any:
         """The project as the service has it, once the page says that it is saved."""
         self.page.wait_for_timeout(50)
-        self.page.locator("#saving[data-state=saved]").wait_for()
+        self.page.locator("#saving[data-state=saved]").wait_for(state="attached")
         return self.service.project
 
     def shown(self, name: str) -> None:

@@ -1,11 +1,9 @@
-"""A running studio with the default model, and Chromium in front of it."""
+"""A running studio with a small model, and Chromium in front of it."""
 
 from __future__ import annotations
 
 import os
 import runpy
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import pytest
 
 from browser import Person, Service
+from service import client, serving
 
 FLAGS = [
     "--no-sandbox",
@@ -23,7 +22,6 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-START = "import sys; from edgecape.cli.main import main; sys.exit(main(sys.argv[1:]))"
 LAPTOP = {"width": 1366, "height": 768}
 
 
@@ -53,16 +51,9 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    folder = tmp_path_factory.mktemp("studio")
-    command = [sys.executable, "-c", START, "studio", str(folder / "project"), "--port", "0", "--no-browser"]
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    assert line.startswith("edgecape studio: http://"), (folder / "log").read_text()
-    yield Service(line.split()[2])
-    process.terminate()
-    process.wait(timeout=30)
+    """With a small model: the page is the same before a large one."""
+    with serving(client(tmp_path_factory.mktemp("studio") / "project").app) as address:
+        yield Service(address)
 
 
 @pytest.fixture(scope="session")

@@ -86,9 +86,8 @@ def test_mark_connect_find_correct_and_export(visit: Visit, beetles: Any, tmp_pa
     person.press("Use as another shot")
     person.press("All photos")
     person.page.locator(".card.accepted").wait_for()
-    person.page.locator(".card.predicted").nth(1).wait_for(timeout=60_000)
+    project = person.searched()
     person.shown("find-second-shot")
-    project = person.saved()
     assert np.allclose(positions(project["shots"][1]["points"]), corrected["keypoints"])
     poses = predicted_by_api(person, project)
     for query, pose in list(zip(project["queries"], poses, strict=True))[1:]:

@@ -49,7 +49,7 @@ def mark_targets(person: Person, number: int, places: list[tuple[float, float]],
     person.page.locator(".thumb").nth(number).click()
     scales = []
     for k, (colour, place, zoom) in enumerate(zip(COLOURS, places, ZOOMS, strict=True)):
-        person.page.keyboard.press("0")
+        person.page.keyboard.press("w")
         if zoom:
             whole = person.frame()[2]
             person.page.mouse.move(*person.on_screen(place))
@@ -64,7 +64,7 @@ def mark_targets(person: Person, number: int, places: list[tuple[float, float]],
             person.page.keyboard.press("Enter")  # the name that is offered
         assert np.abs(np.subtract(person.marker(k), target)).max() <= 0.5
         scales.append(person.frame()[2])
-    person.page.keyboard.press("0")
+    person.page.keyboard.press("w")
     for k, place in enumerate(places):  # markers follow the photo
         assert np.abs(np.subtract(person.marker(k), person.on_screen(place))).max() <= 0.5
     return scales

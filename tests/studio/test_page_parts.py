@@ -21,16 +21,6 @@ def example(visit: Visit, name: str = "Cat", **options: Any) -> Person:
     return person
 
 
-def settled(person: Person) -> Any:
-    """The project once the example's own photos are searched, so that nothing changes by itself any more."""
-    for _ in range(600):
-        project = person.saved()
-        if all(query["state"] != "waiting" for query in project["queries"]):
-            return project
-        person.page.wait_for_timeout(100)
-    raise AssertionError("the example's photos are still waiting")
-
-
 def with_graph(visit: Visit, **options: Any) -> Person:
     person = example(visit, **options)
     person.page.locator(".graph-drawing").first.wait_for(timeout=60_000)
@@ -40,7 +30,7 @@ def with_graph(visit: Visit, **options: Any) -> Person:
 def searched(visit: Visit) -> Person:
     """The example with its two other photos searched, and before them."""
     person = with_graph(visit)
-    person.page.keyboard.press("2")
+    person.page.keyboard.press("f")
     person.page.locator(".card.predicted").nth(1).wait_for(timeout=60_000)
     return person
 
@@ -171,10 +161,11 @@ def answering(person: Person, **answer: Any) -> None:
 def test_review_accept_and_fade(visit: Visit) -> None:
     person = searched(visit)
     page = person.page
-    page.get_by_label("Fade below").fill("1")
-    assert page.locator(".card .pose circle.faded").count() == 10
-    page.get_by_label("Fade below").fill("0")
-    assert page.locator(".card .pose circle.faded").count() == 0
+    opacities = "circles => circles.map((circle) => Number(getComputedStyle(circle).opacity))"
+    for threshold, faded in (("1", 10), ("0", 0)):
+        page.get_by_label("Fade below").fill(threshold)
+        shown = page.locator(".card .pose circle").evaluate_all(opacities)
+        assert sum(value < 0.3 for value in shown) == faded and len(shown) == 10
     page.locator(".card .open").first.click()
     page.locator(".scores li").nth(4).wait_for()
     page.keyboard.press("a")
@@ -185,22 +176,26 @@ def test_review_accept_and_fade(visit: Visit) -> None:
     assert [query["state"] for query in person.saved()["queries"]] == ["accepted", "predicted"]
 
 
-def test_a_keypoint_added_later_keeps_what_was_accepted(visit: Visit) -> None:
+def test_a_keypoint_added_later_leaves_what_was_accepted(visit: Visit) -> None:
+    """One click in Mark un-accepted every pose; the new keypoint is one that they do not have yet."""
     person = searched(visit)
     page = person.page
     page.locator(".card .accept").first.click()
     before = person.saved()["queries"]
-    page.keyboard.press("1")
+    page.keyboard.press("m")
     person.click((100, 250))
     page.keyboard.type("cheek")
     page.keyboard.press("Enter")
-    page.keyboard.press("2")
-    assert [query["state"] for query in person.saved()["queries"]] == ["waiting", "waiting"]
-    person.press("Find on 2 photos")
-    page.locator(".card.predicted").nth(1).wait_for(timeout=60_000)
-    after = person.saved()["queries"]
-    assert len(after[0]["pose"]["keypoints"]) == 6
+    page.keyboard.press("f")
+    queries = person.saved()["queries"]
+    assert [query["state"] for query in queries] == ["accepted", "predicted"]
+    assert [query["pose"]["keypoints"] for query in queries] == [query["pose"]["keypoints"] + [None] for query in before]
+    page.get_by_text("2 found with other marks").wait_for()
+    person.press("Find again")
+    after = person.searched()["queries"]
+    assert [query["state"] for query in after] == ["accepted", "predicted"]
     assert after[0]["pose"]["keypoints"][:5] == before[0]["pose"]["keypoints"]
+    assert after[0]["pose"]["keypoints"][5] is not None  # what was lacking is filled in
 
 
 def test_a_keypoint_that_was_not_found_can_be_placed(visit: Visit) -> None:
@@ -272,7 +267,7 @@ def test_projects_prompts_and_labels_come_back(visit: Visit, tmp_path: Path) -> 
                 person.press(item)
         download.value.save_as(tmp_path / name)
         files[name] = tmp_path / name
-    page.keyboard.press("1")
+    page.keyboard.press("m")
     with page.expect_download() as download:
         person.press("Save as prompt")
     download.value.save_as(tmp_path / "cat.prompt")
@@ -319,7 +314,7 @@ def test_a_new_project_is_asked_for_twice(visit: Visit) -> None:
 
 def test_nothing_is_lost_while_the_studio_does_not_answer(visit: Visit) -> None:
     person = example(visit, expected=("ERR_INTERNET_DISCONNECTED",))
-    settled(person)
+    person.searched()
     page = person.page
     page.context.set_offline(True)
     person.page.get_by_label("Name of keypoint 1").fill("eye")
@@ -335,7 +330,7 @@ def test_nothing_is_lost_while_the_studio_does_not_answer(visit: Visit) -> None:
 @pytest.mark.parametrize(("answer", "name"), [("Keep mine", "mine"), ("Show the other version", "theirs")])
 def test_two_windows_do_not_overwrite_each_other(visit: Visit, answer: str, name: str) -> None:
     person = example(visit, expected=("409",))
-    settled(person)
+    person.searched()
     other = visit(fresh=False)
     other.page.get_by_label("Name of keypoint 1").fill("theirs")
     other.page.keyboard.press("Enter")
@@ -437,7 +432,7 @@ def test_names_room_and_contrast_everywhere(visit: Visit, screen: str, scheme: s
     check("edges")
     person.press("Box", "radio")
     check("box")
-    page.keyboard.press("2")
+    page.keyboard.press("f")
     page.locator(".card.predicted").nth(1).wait_for(timeout=60_000)
     check("find")
     page.locator(".card .open").first.click()

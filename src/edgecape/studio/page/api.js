@@ -9,13 +9,15 @@ export class Problem extends Error {
 }
 
 const GONE = "The studio does not answer. Is it still running? Nothing is lost; it is tried again.";
+const CLIENT = crypto.getRandomValues(new Uint32Array(2)).join("-"); // one page: its newer prompt replaces the waiting one
 const pause = (seconds) => new Promise((resume) => setTimeout(resume, 1000 * seconds));
 
 /** Ask the service; a full queue (429) is waited for. `busy` is told when that happens. */
 async function ask(method, path, { json, form, signal, keepalive, busy } = {}) {
   for (;;) {
     const body = json === undefined ? form : JSON.stringify(json);
-    const headers = json === undefined ? {} : { "Content-Type": "application/json" };
+    const headers = { "X-EdgeCape-Client": CLIENT };
+    if (json !== undefined) headers["Content-Type"] = "application/json";
     let response;
     try {
       response = await fetch(`api/v1/${path}`, { method, body, headers, signal, keepalive });
@@ -32,6 +34,7 @@ async function ask(method, path, { json, form, signal, keepalive, busy } = {}) {
       continue;
     }
     const answer = await response.json().catch(() => ({}));
+    if (response.status === 409 && path === "prompts") throw new DOMException(answer.error, "AbortError"); // replaced
     throw new Problem(
       answer.error ?? `The studio answered ${response.status} ${response.statusText}.`,
       response.status,
@@ -58,11 +61,20 @@ export const importLabels = (file, photos) =>
   answer(ask("POST", "import", { form: files("file", [file], { photos }) }));
 export const examples = () => answer(ask("GET", "examples"));
 export const example = (name) => answer(ask("POST", `examples/${encodeURIComponent(name)}`));
+export const templates = () => answer(ask("GET", "templates"));
+export const suggestions = (body) => answer(ask("POST", "suggestions", { json: body }));
 export const formats = () => answer(ask("GET", "formats"));
 export const openPrompt = (file) => answer(ask("POST", "prompts/file", { form: files("file", [file]) }));
 export const prompt = (body, options) => answer(ask("POST", "prompts", { json: body, ...options }));
 export const knownPrompt = (id, options) => answer(ask("GET", `prompts/${id}`, options));
 export const photoUrl = (id, thumb = false) => `api/v1/photos/${id}${thumb ? "?thumb=1" : ""}`;
+
+/** Frames of a video as photos: evenly spread, at most so many. */
+export function uploadVideo(file, frames) {
+  const form = files("file", [file]);
+  form.append("frames", frames);
+  return answer(ask("POST", "videos", { form }));
+}
 
 /** Photos in, `{ photos, failed: [{ name, error }] }` out, also when every one failed. */
 export async function upload(list) {
@@ -74,9 +86,15 @@ export async function upload(list) {
   }
 }
 
-/** Lines of the answer as they come: { photo, index, pose } or { photo, index, error }. */
-export async function* predictions(body, options) {
-  const response = await ask("POST", "predictions", { json: body, ...options });
+/** Poses as they come: { photo, index, pose } or { photo, index, error }. */
+export const predictions = (body, options) => lines(ask("POST", "predictions", { json: body, ...options }));
+
+/** How far the other shots put the points of each shot from where they are: { photo, distance, worst }. */
+export const checkShots = (id, options) => lines(ask("POST", `prompts/${id}/check`, options));
+
+/** The lines of an answer, as they come. */
+async function* lines(asked) {
+  const response = await asked;
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {

@@ -1,12 +1,14 @@
 // Puts the parts together: one store, one saver, one finder, and the views that show them.
 
 import * as api from "./api.js";
+import { createAgreement } from "./agreement.js";
 import { createFiles } from "./files.js";
 import { createFinder } from "./finder.js";
 import { createGallery } from "./gallery.js";
 import { createGraphPanel } from "./graph.js";
 import { createMarking } from "./marking.js";
 import { dismiss, notify, say } from "./notices.js";
+import { createPlaces } from "./places.js";
 import { createReview } from "./review.js";
 import { createSaver } from "./saving.js";
 import { createShortcuts } from "./shortcuts.js";
@@ -16,13 +18,17 @@ import { count, set } from "./dom.js";
 const byId = (id) => document.getElementById(id);
 const store = createStore();
 const saver = createSaver(store, showSaving);
+const effort = () => localStorage.getItem("effort") ?? "auto";
 const finder = createFinder(store, {
+  effort,
   onChange: () => store.doc && render(),
   onBusy: (seconds) => notify(`The studio is busy; it goes on in ${seconds} s.`, { key: "busy" }),
+  onAnswer: () => dismiss("find"),
   onDone: (photos) => say(`${count(photos, "photo")} searched`),
   onProblem: (problem, retry) =>
-    notify(problem.message, { kind: "problem", key: "find", actions: [["Try again", retry]] }),
+    notify(problem.message, { kind: "problem", key: "find", actions: retry ? [["Try again", retry]] : [] }),
 });
+const agreement = createAgreement(store, finder);
 const files = createFiles(store, { reload, saver, finder });
 const graph = createGraphPanel(store, finder, { savePrompt: files.savePrompt });
 const marking = createMarking(store, {
@@ -30,18 +36,24 @@ const marking = createMarking(store, {
   find: () => openTab("find"),
   say,
   warn: (text) => notify(text, { kind: "problem", key: "name" }),
+  disagrees: agreement.disagrees,
   graphEdges: graph.overlayEdges,
 });
 const back = () => {
-  const from = store.look.query;
-  store.show({ query: null, selected: null });
-  byId("cards").children[from]?.open.focus();
+  const { photo } = store.doc.queries[store.look.query];
+  store.show({ query: null, selected: null, drawer: null });
+  gallery.focus(photo);
 };
-const review = createReview(store, finder, { say, back });
+const review = createReview(store, finder, { say, back, taught: checkShots });
 const gallery = createGallery(store, finder, {
   choosePhotos: () => files.choosePhotos("find"),
   open: (query) => (store.show({ query, selected: null }), review.stage.focus()),
   mark: () => openTab("mark"),
+  correct: review.correctNext,
+  suggest: suggestShot,
+  effort,
+  setEffort: (value) => localStorage.setItem("effort", value),
+  exported: files.exported,
   say,
 });
 
@@ -55,19 +67,25 @@ function render() {
   }
   byId("gallery").hidden = look.query !== null;
   byId("review").hidden = look.query === null;
-  byId("tab-count").textContent = doc.queries.length || "";
+  byId("tab-count").textContent = new Set(doc.queries.map(({ photo }) => photo)).size || "";
+  for (const [panel, drawer] of [
+    ["keypoints", "keypoints"],
+    ["graph", "graph"],
+    ["review-panel", "found"],
+  ])
+    byId(panel).classList.toggle("open", look.drawer === drawer);
   set(byId("undo"), { disabled: !store.canUndo });
   set(byId("redo"), { disabled: !store.canRedo });
   if (document.activeElement !== byId("project-name")) byId("project-name").value = doc.name;
   if (look.tab === "mark") {
     marking.render();
     graph.render();
-  } else if (look.query === null) gallery();
+  } else if (look.query === null) gallery.render();
   else review.render();
 }
 
 function openTab(tab) {
-  store.show({ tab, query: null, selected: null });
+  store.show({ tab, query: null, selected: null, drawer: null });
 }
 
 function showSaving({ state, message }) {
@@ -104,41 +122,85 @@ function undo() {
 function redo() {
   say(store.redo() ? "Redone" : "Nothing to redo");
 }
+
+/** Say when the photo that was just made a shot does not go with the others. */
+function checkShots(photo) {
+  return files.attempt(async () => {
+    await agreement.check();
+    const trouble = agreement.disagrees(photo.id);
+    if (trouble) notify(`${photo.name} disagrees with the other shots. ${trouble}`, { kind: "problem", key: "shots" });
+  }, "shots");
+}
+
+/** Open the photo that would teach the model most. */
+function suggestShot() {
+  return files.attempt(async () => {
+    const open = store.doc.queries.filter(
+      ({ photo, pose }) => pose && !store.doc.shots.some((shot) => shot.photo === photo),
+    );
+    const photos = [...new Set(open.map(({ photo }) => photo))];
+    if (!photos.length) return say("There is no photo left to suggest.");
+    const [best] = await api.suggestions({ prompt: finder.prompt.id, photos });
+    store.show({ query: store.doc.queries.findIndex(({ photo }) => photo === best.photo), selected: null });
+    review.stage.focus();
+    notify("This photo differs most from your shots. Put its keypoints right, then use it as another shot.");
+  }, "suggest");
+}
+
 const marks = () => store.look.tab === "mark";
-const reviews = () => store.look.tab === "find" && store.look.query !== null;
+const finds = () => store.look.tab === "find";
+const reviews = () => finds() && store.look.query !== null;
+const ready = () => reviews() && review.ready();
 const stage = () => (marks() ? marking.stage : review.stage);
+const turn = (by) => (marks() ? store.show({ shot: store.look.shot + by }) : reviews() && review.step(by));
+
+/** Digits pick a keypoint; of more than nine, two digits in a row do, and 0 alone is the tenth. */
+let typed = { text: "", at: 0 };
+function pick(digit) {
+  const now = performance.now();
+  const number = store.doc.names.length;
+  const both = now - typed.at < 900 ? Number(typed.text + digit) : NaN;
+  const k = both >= 1 && both <= number ? both : Number(digit) || 10;
+  typed = { text: String(k), at: now };
+  (marks() ? marking : review).choose(k - 1);
+}
+
 const showHelp = createShortcuts([
-  { keys: ["Ctrl+Z"], about: "undo", run: undo },
-  { keys: ["Ctrl+Shift+Z", "Ctrl+Y"], about: "redo", run: redo },
-  { keys: ["1"], about: "mark", run: () => openTab("mark") },
-  { keys: ["2"], about: "find", run: () => openTab("find") },
+  { keys: ["N"], about: "next to correct: the least certain photo that is not accepted", run: review.correctNext },
+  { keys: ["Space"], about: "accept and go to the next photo", when: reviews, run: review.acceptAndNext },
+  { keys: ["ArrowRight", "]"], about: "next photo", run: () => turn(1) },
+  { keys: ["ArrowLeft", "["], about: "previous photo", run: () => turn(-1) },
+  {
+    keys: [..."1234567890"],
+    shown: "1 … 9",
+    about: "pick a keypoint (10 and more: two digits)",
+    when: () => marks() || reviews(),
+    run: pick,
+  },
+  {
+    keys: ["H"],
+    about: "the picked keypoint is hidden; on a found photo: not there",
+    run: () => (marks() ? marking.hide() : reviews() && review.hide()),
+  },
+  { keys: ["A"], about: "accept the open photo, or take that back", when: ready, run: review.toggleAccepted },
+  { keys: ["S"], about: "use the open photo as another shot", when: ready, run: review.useAsShot },
+  { keys: ["B"], about: "box tool", when: marks, run: () => store.show({ tool: "box" }) },
+  { keys: ["B"], when: reviews, run: () => review.draw("box") },
+  { keys: ["O"], about: "box of another object on the open photo", when: reviews, run: () => review.draw("object") },
+  { keys: ["C"], about: "compare with the pose before the last search", when: reviews, run: review.toggleCompare },
   { keys: ["P"], about: "keypoint tool", when: marks, run: () => store.show({ tool: "point" }) },
   { keys: ["E"], about: "edge tool", when: marks, run: () => store.show({ tool: "edge" }) },
-  { keys: ["B"], about: "box tool", when: marks, run: () => store.show({ tool: "box" }) },
-  { keys: ["B"], about: "box, when a found photo is open", when: reviews, run: review.toggleBox },
-  { keys: ["N"], about: "names on or off", run: marking.toggleNames },
   { keys: ["G"], about: "predicted graph on the photo", when: marks, run: graph.toggleOverlay },
+  { keys: ["L"], about: "names on or off", run: marking.toggleNames },
+  { keys: ["M"], about: "mark", run: () => openTab("mark") },
+  { keys: ["F"], about: "find: all photos", run: () => openTab("find") },
   { keys: ["+", "="], about: "zoom in", run: () => stage().zoom(1.4) },
   { keys: ["-"], about: "zoom out", run: () => stage().zoom(1 / 1.4) },
-  { keys: ["0"], about: "whole photo", run: () => stage().fit() },
-  {
-    keys: ["]"],
-    about: "next photo",
-    run: () => (marks() ? store.show({ shot: store.look.shot + 1 }) : reviews() && review.step(1)),
-  },
-  {
-    keys: ["["],
-    about: "previous photo",
-    run: () => (marks() ? store.show({ shot: store.look.shot - 1 }) : reviews() && review.step(-1)),
-  },
-  { keys: ["A"], about: "accept the open photo", when: () => reviews() && review.ready(), run: review.toggleAccepted },
-  {
-    keys: ["S"],
-    about: "use the open photo as another shot",
-    when: () => reviews() && review.ready(),
-    run: review.useAsShot,
-  },
-  { keys: ["Escape"], about: "back to all photos", when: reviews, run: back },
+  { keys: ["W"], about: "whole photo", run: () => stage().fit() },
+  { keys: ["Ctrl+Z"], about: "undo", run: undo },
+  { keys: ["Ctrl+Shift+Z", "Ctrl+Y"], about: "redo", run: redo },
+  { keys: ["Escape"], when: () => store.look.drawer !== null, run: () => store.show({ drawer: null }) },
+  { keys: ["Escape"], when: reviews, run: () => review.cancel() || back() },
   { keys: ["?"], about: "this help", run: () => showHelp() },
 ]);
 
@@ -152,6 +214,10 @@ byId("tab-mark").parentElement.onkeydown = (event) => {
   openTab(marks() ? "find" : "mark");
   byId(`tab-${store.look.tab}`).focus();
 };
+for (const bar of ["review-tools", "review-actions"])
+  byId(bar).addEventListener("click", (event) => {
+    if (event.detail && event.target.closest("button")) review.stage.focus(); // so that Space and arrows go on there
+  });
 byId("project-name").onchange = (event) => store.change((doc) => ({ ...doc, name: event.target.value.trim() }));
 byId("project-name").onkeydown = (event) => {
   if (event.key === "Enter") event.target.blur();
@@ -161,7 +227,8 @@ for (const menu of document.querySelectorAll("[popover]")) {
   menu.addEventListener("toggle", () => {
     const button = document.querySelector(`[popovertarget="${menu.id}"]`).getBoundingClientRect();
     menu.style.top = `${button.bottom + 6}px`;
-    menu.style.right = `${Math.max(document.documentElement.clientWidth - button.right, 8)}px`;
+    const room = document.documentElement.clientWidth - menu.offsetWidth - 8;
+    menu.style.left = `${Math.max(Math.min(button.right - menu.offsetWidth, room), 8)}px`;
   });
 }
 
@@ -189,12 +256,14 @@ async function watchModel() {
 }
 
 async function start() {
-  if (location.search.includes("token=")) history.replaceState(null, "", location.pathname); // it is a cookie now
+  if (location.search.includes("token=")) history.replaceState(null, "", location.pathname + location.hash); // a cookie now
   store.subscribe(render);
   reload(await api.project());
   await files.fillMenus();
+  if (!location.hash && store.doc.queries.length && !store.doc.shots.length) openTab("find");
+  createPlaces(store).start();
   document.body.classList.add("ready");
-  if (store.doc.queries.length && !store.doc.shots.length) openTab("find");
+  finder.start(); // goes on where the last visit was interrupted
   await watchModel();
 }
 const begin = () =>

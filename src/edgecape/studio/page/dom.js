@@ -3,10 +3,11 @@
 const SVG = "http://www.w3.org/2000/svg";
 const AS_PROPERTY = new Set(["value", "checked", "disabled", "hidden", "textContent", "files", "indeterminate"]);
 
-/** Set attributes, properties and listeners (`onclick: fn`); null and false take an attribute away. */
+/** Set attributes, properties, listeners (`onclick: fn`) and CSS variables (`"--score": 1`); null and false take an attribute away. */
 export function set(element, attributes) {
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) element[name] = value;
+    else if (name.startsWith("--")) element.style.setProperty(name, value);
     else if (AS_PROPERTY.has(name) && element.namespaceURI !== SVG) {
       if (element[name] !== value) element[name] = value;
     } else if (value === null || value === undefined || value === false) element.removeAttribute(name);
@@ -85,6 +86,37 @@ export function pool(parent, make, update) {
     items.forEach((item, index) => update(children[index], item, index));
     return children;
   };
+}
+
+/** A few controls of which one is in the tab order; arrow keys go from one to the next. `find` gives them. */
+export function roving(host, find, { across = false } = {}) {
+  const [back, forth] = across ? ["ArrowLeft", "ArrowRight"] : ["ArrowUp", "ArrowDown"];
+  host.addEventListener("keydown", (event) => {
+    const all = find();
+    const at = all.indexOf(event.target);
+    const last = all.length - 1;
+    const to = { [back]: Math.max(at - 1, 0), [forth]: Math.min(at + 1, last), Home: 0, End: last }[event.key];
+    if (at < 0 || to === undefined || event.altKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    for (const [n, control] of all.entries()) control.tabIndex = n === to ? 0 : -1;
+    all[to].focus();
+  });
+}
+
+/** A choice from a list, with its label: { element, show(value) }. options: [[value, text]]. */
+export function createSelect(label, options, pick) {
+  const id = `choice-${label.toLowerCase().replace(/\W+/g, "-")}`;
+  const list = h("select", { id, onchange: () => pick(list.value) });
+  const element = h("div", { class: "pick" }, h("label", { for: id }, label), list);
+  let shown = "";
+  const offer = (items) => {
+    if (shown === String(items)) return;
+    shown = String(items);
+    list.replaceChildren(...items.map(([value, text]) => h("option", { value }, text)));
+  };
+  offer(options);
+  return { element, offer, show: (value) => list.value !== value && (list.value = value) };
 }
 
 /** "1 photo", "3 photos". */

@@ -3,6 +3,12 @@
 const put = (list, index, value) => list.map((item, n) => (n === index ? value : item));
 const drop = (list, index) => list.filter((_, n) => n !== index);
 const at = (list, index, change) => list.map((item, n) => (n === index ? { ...item, ...change(item) } : item));
+/** What a pose tells of each keypoint, changed: change(list, what it says of a keypoint that is not there). */
+const lists = ({ keypoints, scores, moved }, change) => ({
+  keypoints: change(keypoints, null),
+  scores: change(scores, 0),
+  moved: change(moved, false),
+});
 const order = ([i, j]) => (i < j ? [i, j] : [j, i]);
 
 // --- keypoints and skeleton ---------------------------------------------------------------------------------------
@@ -11,15 +17,9 @@ export function freshName(names) {
   for (let n = names.length + 1; ; n++) if (!names.includes(`point ${n}`)) return `point ${n}`;
 }
 
-/** One more keypoint, placed on one shot. Poses found so far lack it: they wait to be found again, corrections kept. */
+/** One more keypoint, placed on one shot. Poses there are stay as they are, and do not have it yet. */
 export function addPoint(doc, shot, place) {
-  const queries = doc.queries.map((query) => {
-    if (!query.pose) return query;
-    const { keypoints, scores, moved } = query.pose;
-    const kept = query.state === "accepted" ? moved.map(() => true) : moved;
-    const pose = { keypoints: [...keypoints, null], scores: [...scores, 0], moved: [...kept, false] };
-    return { ...query, pose, state: "waiting" };
-  });
+  const longer = (pose) => pose && { ...pose, ...lists(pose, (list, none) => [...list, none]) };
   return {
     ...doc,
     names: [...doc.names, freshName(doc.names)],
@@ -27,7 +27,19 @@ export function addPoint(doc, shot, place) {
       ...item,
       points: [...item.points, n === shot ? { ...place, hidden: false } : null],
     })),
-    queries,
+    queries: doc.queries.map((query) => ({ ...query, pose: longer(query.pose), earlier: longer(query.earlier) })),
+  };
+}
+
+/** Keypoints, skeleton and places of a template (shares of a box), on a shot of a project that has no keypoints yet. */
+export function addTemplate(doc, shot, { names, skeleton, places }, [left, top, width, height]) {
+  const points = places.map(([x, y]) => ({ x: left + x * width, y: top + y * height, hidden: false }));
+  const none = names.map(() => null);
+  return {
+    ...doc,
+    names,
+    skeleton: skeleton.map(order),
+    shots: doc.shots.map((item, n) => ({ ...item, points: n === shot ? points : none })),
   };
 }
 
@@ -56,11 +68,7 @@ export function renamePoint(doc, k, name) {
 /** The keypoints in another order, or fewer of them: `kept` lists old numbers in the new order. */
 function choosePoints(doc, kept) {
   const pick = (list) => kept.map((k) => list[k]);
-  const pose = ({ keypoints, scores, moved }) => ({
-    keypoints: pick(keypoints),
-    scores: pick(scores),
-    moved: pick(moved),
-  });
+  const chosen = (pose) => (pose && kept.length ? { ...pose, ...lists(pose, pick) } : null);
   const placed = new Map(kept.map((old, now) => [old, now]));
   return {
     ...doc,
@@ -69,10 +77,12 @@ function choosePoints(doc, kept) {
       .filter((edge) => edge.every((k) => placed.has(k)))
       .map((edge) => order(edge.map((k) => placed.get(k)))),
     shots: doc.shots.map((shot) => ({ ...shot, points: pick(shot.points) })),
-    queries: doc.queries.map((query) => {
-      if (!query.pose) return query;
-      return kept.length ? { ...query, pose: pose(query.pose) } : { ...query, pose: null, state: "waiting" };
-    }),
+    queries: doc.queries.map((query) => ({
+      ...query,
+      pose: chosen(query.pose),
+      earlier: chosen(query.earlier),
+      state: kept.length ? query.state : "waiting",
+    })),
   };
 }
 
@@ -125,31 +135,84 @@ export function startFrom(doc, { names, skeleton, shots, queries = [], prompt = 
 
 // --- photos to search ---------------------------------------------------------------------------------------------
 
-const waiting = (photo, box = null) => ({ photo, box, pose: null, state: "waiting", error: null });
+const waiting = (photo, box = null) => ({
+  photo,
+  box,
+  pose: null,
+  state: "waiting",
+  error: null,
+  foundWith: null,
+  earlier: null,
+  changed: null,
+});
+
+export const sameQuery = (a, b) => a.photo === b.photo && String(a.box) === String(b.box);
 
 export function addQueries(doc, ids) {
-  const added = ids.filter((id) => !doc.queries.some((query) => query.photo === id));
-  return { ...doc, queries: [...doc.queries, ...added.map((id) => waiting(id))] };
+  const known = new Set(doc.queries.map(({ photo }) => photo));
+  return { ...doc, queries: [...doc.queries, ...ids.filter((id) => !known.has(id)).map((id) => waiting(id))] };
+}
+
+/** Further objects on a photo that is searched already, after those it has; boxes that are there stay as they are. */
+export function addObjects(doc, photo, boxes) {
+  const added = boxes
+    .map((box) => waiting(photo, box))
+    .filter((query) => !doc.queries.some((other) => sameQuery(query, other)));
+  const last = doc.queries.findLastIndex((query) => query.photo === photo);
+  return { ...doc, queries: doc.queries.toSpliced(last + 1, 0, ...added) };
 }
 
 export function removeQuery(doc, index) {
   return { ...doc, queries: drop(doc.queries, index) };
 }
 
-export function boxQuery(doc, index, box) {
-  return { ...doc, queries: put(doc.queries, index, waiting(doc.queries[index].photo, box)) };
+export function removePhoto(doc, photo) {
+  return { ...doc, queries: doc.queries.filter((query) => query.photo !== photo) };
 }
+
+/** Another part of the photo is to be searched; until that is done, the pose there is stays. */
+export function boxQuery(doc, index, box) {
+  const query = doc.queries[index];
+  const next = { ...query, box, state: "waiting", error: null, foundWith: null };
+  const taken = doc.queries.some((other) => other !== query && sameQuery(other, next));
+  return taken ? doc : { ...doc, queries: put(doc.queries, index, next) };
+}
+
+const posed = (doc, index, change) => ({
+  ...doc,
+  queries: at(doc.queries, index, ({ pose }) => ({ pose: { ...pose, ...change(pose) }, changed: Date.now() })),
+});
 
 /** A person puts a found keypoint right, or one that was not found where it is. */
 export function moveFound(doc, index, k, { x, y }) {
-  const move = ({ pose }) => ({
-    pose: { ...pose, keypoints: put(pose.keypoints, k, [x, y]), moved: put(pose.moved, k, true) },
-  });
-  return { ...doc, queries: at(doc.queries, index, move) };
+  return posed(doc, index, ({ keypoints, moved }) => ({
+    keypoints: put(keypoints, k, [x, y]),
+    moved: put(moved, k, true),
+  }));
 }
 
-export function acceptQuery(doc, index, accepted) {
-  return { ...doc, queries: at(doc.queries, index, () => ({ state: accepted ? "accepted" : "predicted" })) };
+/** A person says that the photo does not show a keypoint. */
+export function hideFound(doc, index, k) {
+  return posed(doc, index, ({ keypoints, moved }) => ({
+    keypoints: put(keypoints, k, null),
+    moved: put(moved, k, true),
+  }));
+}
+
+/** The next search may put everything elsewhere. */
+export function forgetCorrections(doc, index) {
+  return posed(doc, index, ({ moved }) => ({ moved: moved.map(() => false) }));
+}
+
+/** Accept poses, or take that back; what has no pose cannot be accepted. */
+export function acceptQueries(doc, indices, accepted) {
+  const chosen = new Set(indices);
+  const state = accepted ? "accepted" : "predicted";
+  const accept = (query, n) =>
+    chosen.has(n) && query.pose && query.state !== state
+      ? { ...query, state, error: null, changed: Date.now() }
+      : query;
+  return { ...doc, queries: doc.queries.map(accept) };
 }
 
 /** A corrected photo becomes one more shot of the support. */
@@ -159,36 +222,67 @@ export function useAsShot(doc, index, photo) {
   const point = ([x, y]) => ({ x: limit(x, photo.width), y: limit(y, photo.height), hidden: false });
   const points = pose.keypoints.map((place) => place && point(place));
   const shots = [...doc.shots.filter((shot) => shot.photo !== photo.id), { photo: photo.id, points, box }];
-  return acceptQuery({ ...doc, shots }, index, true);
+  return acceptQueries({ ...doc, shots }, [index], true);
 }
 
 // --- what the model says ------------------------------------------------------------------------------------------
 
-export const sameQuery = (a, b) => a.photo === b.photo && JSON.stringify(a.box) === JSON.stringify(b.box);
+/** An edit of the queries alone. Documents of one past share them: each list is changed once. */
+function ofQueries(change) {
+  const done = new Map();
+  return (doc) => {
+    if (!done.has(doc.queries)) done.set(doc.queries, change(doc.queries, doc));
+    return { ...doc, queries: done.get(doc.queries) };
+  };
+}
 
-const where = (doc, query, change) => ({
-  ...doc,
-  queries: doc.queries.map((item) =>
-    sameQuery(item, query) && item.state !== "accepted" ? { ...item, ...change(item) } : item,
-  ),
-});
+const where = (query, change) =>
+  ofQueries((queries) => queries.map((item) => (sameQuery(item, query) ? { ...item, ...change(item) } : item)));
 
-/** A pose was found for keypoints of these names; those that a person moved stay. */
-export function found(doc, query, names, pose) {
-  if (names.length !== doc.names.length || names.some((name, k) => name !== doc.names[k])) return doc;
-  return where(doc, query, ({ pose: old }) => {
-    const moved = old?.moved ?? pose.keypoints.map(() => false);
-    const keypoints = pose.keypoints.map((point, k) => (moved[k] ? old.keypoints[k] : point));
-    return { pose: { keypoints, scores: pose.scores, moved }, state: "predicted", error: null };
+/**
+ * A pose was found for keypoints of these names. What a person moved stays, and of an accepted pose everything that is
+ * there; the pose before is kept beside it.
+ */
+export function found(query, names, pose, foundWith) {
+  const edit = where(query, ({ pose: old, state, earlier }) => {
+    const accepted = state === "accepted";
+    const stays = pose.keypoints.map((_, k) => old && (old.moved[k] || (accepted && old.keypoints[k])));
+    const next = {
+      keypoints: pose.keypoints.map((point, k) => (stays[k] ? old.keypoints[k] : point)),
+      scores: pose.scores.map((score, k) => (stays[k] ? old.scores[k] : score)),
+      moved: stays.map((stay, k) => Boolean(stay && old.moved[k])),
+    };
+    const other = old && String(old.keypoints) !== String(next.keypoints);
+    return {
+      pose: next,
+      state: accepted ? "accepted" : "predicted",
+      error: null,
+      foundWith,
+      earlier: other && !accepted ? old : earlier,
+      changed: other || !old ? Date.now() : query.changed,
+    };
   });
+  const fits = (doc) => names.length === doc.names.length && names.every((name, k) => name === doc.names[k]);
+  return (doc) => (fits(doc) ? edit(doc) : doc);
 }
 
-export function notFound(doc, query, error) {
-  return where(doc, query, () => ({ state: "failed", error }));
+/** A search failed; a pose that was there is still there. */
+export function notFound(query, error) {
+  return where(query, ({ state }) => (state === "accepted" ? {} : { state: "failed", error }));
 }
 
-export function findAgain(doc, query) {
-  return where(doc, query, () => ({ state: "waiting", error: null }));
+/** The poses of the last search are as wanted: those before it are not needed any more. */
+export function keepFound(doc) {
+  return { ...doc, queries: doc.queries.map((query) => ({ ...query, earlier: null })) };
+}
+
+/** The poses before the last search, in place of those it found; `photo`: and without the shot of that photo. */
+export function takeBack(doc, photo = null) {
+  const back = (query) =>
+    query.earlier && query.state !== "accepted"
+      ? { ...query, pose: query.earlier, earlier: null, foundWith: null, state: "predicted", changed: Date.now() }
+      : { ...query, earlier: null };
+  return { ...doc, shots: doc.shots.filter((shot) => shot.photo !== photo), queries: doc.queries.map(back) };
 }
 
 // --- questions ----------------------------------------------------------------------------------------------------

@@ -4,10 +4,13 @@ import * as api from "./api.js";
 import * as edits from "./edits.js";
 import { count, h, icon } from "./dom.js";
 import { ask, notify, say } from "./notices.js";
+import { fillTemplates } from "./templates.js";
 
-const AT_ONCE = 10; // photos per upload, so that the first appear before the last is sent
+const FIRST = 2; // photos in the first upload, so that the first pose is soon there,
+const AT_ONCE = 10; // and in the others, so that the first appear before the last is sent
 const MANY = 3; // more photos than this at once are probably not all to be marked
 const PHOTO = /\.(jpe?g|png|webp|bmp|tiff?|gif|heic|heif|avif)$/i;
+const VIDEO = /\.(mp4|m4v|mov|avi|mkv|webm|mpe?g|wmv)$/i;
 const LABELS = /\.(json|csv|slp|h5|hdf5|ya?ml)$/i;
 
 /** actions: { reload(project), saver, finder }. */
@@ -23,40 +26,64 @@ export function createFiles(store, { reload, saver, finder }) {
     }
   }
 
-  function choose(run, { multiple = true, accept = "image/*" } = {}) {
+  function choose(run, { multiple = true, accept = "image/*,video/*,.heic,.heif" } = {}) {
     const input = h("input", { type: "file", accept, "aria-label": "Choose files" });
     input.multiple = multiple;
     input.onchange = () => input.files.length && run([...input.files]);
     input.click();
   }
 
-  // --- photos -------------------------------------------------------------------------------------------------
+  const refused = ({ name, error }) =>
+    notify(error.includes(name) ? error : `${name}: ${error}`, { kind: "problem", key: `file ${name}` });
 
-  /** Upload photos and put them where they belong; those that are no photos are named. */
-  async function addPhotos(files, target) {
-    for (let start = 0; start < files.length; start += AT_ONCE) {
-      const part = files.slice(start, start + AT_ONCE);
-      if (files.length > AT_ONCE) say(`Adding photos ${start + 1} to ${start + part.length} of ${files.length}`);
-      await attempt(async () => {
-        const { photos, failed } = await api.upload(part);
-        store.addPhotos(photos);
-        for (const { name, error } of failed)
-          notify(error.includes(name) ? error : `${name}: ${error}`, { kind: "problem" });
-        const ids = photos.map(({ id }) => id);
-        if (!ids.length) return;
-        if (target === "mark") {
-          const first = store.doc.shots.length;
-          store.change((doc) => edits.addShots(doc, ids));
-          store.show({ shot: first, selected: null });
-          document.getElementById("mark-stage").focus();
-          if (ids.length > MANY) offerToSearch(ids.slice(1));
-        } else {
-          store.change((doc) => edits.addQueries(doc, ids));
-          finder.start();
-        }
-        say(`${count(ids.length, "photo")} added`);
-      }, "photos");
+  // --- photos and videos --------------------------------------------------------------------------------------
+
+  /** Upload photos and videos and put them where they belong; those that are neither are named. */
+  async function addFiles(files, target) {
+    const photos = files.filter((file) => !isVideo(file));
+    const before = store.doc.shots.length;
+    const merge = `files ${performance.now()}`; // one step to undo
+    for (let start = 0, size = FIRST; start < photos.length; start += size, size = AT_ONCE) {
+      const part = photos.slice(start, start + size);
+      if (photos.length > AT_ONCE) say(`Adding photos ${start + 1} to ${start + part.length} of ${photos.length}`);
+      await attempt(async () => take(await api.upload(part), target, merge), "photos");
     }
+    const added = store.doc.shots.slice(before).map(({ photo }) => photo);
+    if (target === "mark" && added.length > MANY) offerToSearch(added.slice(1));
+    for (const file of files.filter(isVideo)) await addVideo(file, target);
+  }
+  const isVideo = (file) => file.type.startsWith("video/") || VIDEO.test(file.name);
+
+  async function addVideo(file, target) {
+    const frames = await ask(`Frames of ${file.name}`, "How many photos are to be taken from it, evenly spread?", [
+      ["30", 30],
+      ["100", 100, "primary"],
+      ["300", 300],
+    ]);
+    if (!frames) return;
+    notify(`Reading ${file.name}…`);
+    await attempt(async () => take(await api.uploadVideo(file, frames), target), "video");
+  }
+
+  /** What was uploaded, to be marked or searched; of a video, the first frame is to be marked. */
+  function take({ photos, failed }, target, merge = null) {
+    store.addPhotos(photos);
+    failed.forEach(refused);
+    const ids = photos.map(({ id }) => id);
+    if (!ids.length) return;
+    const clip = photos.some((photo) => photo.clip);
+    if (target === "mark") {
+      const shot = store.doc.shots.length;
+      const [shots, queries] = clip ? [ids.slice(0, 1), ids.slice(1)] : [ids, []];
+      store.change((doc) => edits.addQueries(edits.addShots(doc, shots), queries), merge);
+      store.show({ shot, selected: null });
+      document.getElementById("mark-stage").focus();
+      if (clip) notify(`Mark this frame; the other ${ids.length - 1} are in Find.`);
+    } else {
+      store.change((doc) => edits.addQueries(doc, ids), merge);
+      finder.start();
+    }
+    say(`${count(ids.length, "photo")} added`);
   }
 
   /** Few people want to mark many photos: more likely they are to be searched. */
@@ -102,7 +129,7 @@ export function createFiles(store, { reload, saver, finder }) {
         files.filter((file) => file !== labels),
       );
       start(found);
-      for (const { name, error } of found.failed ?? []) notify(`${name}: ${error}`, { kind: "problem" });
+      (found.failed ?? []).forEach(refused);
       for (const note of found.notes ?? []) notify(note);
       const missing = found.missing ?? [];
       if (missing.length) {
@@ -159,7 +186,12 @@ export function createFiles(store, { reload, saver, finder }) {
 
   const saveArchive = () => download("Project", api.saveArchive);
   const savePrompt = () => finder.prompt && download("Prompt", () => api.savePrompt(finder.prompt.id));
-  const exportAs = (format, photos) => download("Labels", () => api.exportLabels(format, photos));
+  const exportAs = (format, photos) =>
+    download("Labels", async () => {
+      const name = await api.exportLabels(format, photos);
+      localStorage.setItem("exported", String(Date.now()));
+      return name;
+    });
 
   // --- dropping -----------------------------------------------------------------------------------------------
 
@@ -169,7 +201,7 @@ export function createFiles(store, { reload, saver, finder }) {
     if (zip) openArchive([zip]);
     else if (prompt) openPrompt([prompt]);
     else if (files.some((file) => LABELS.test(file.name) && !PHOTO.test(file.name))) openLabels(files);
-    else if (files.length) addPhotos(files, store.look.tab);
+    else if (files.length) addFiles(files, store.look.tab);
   }
 
   const veil = document.getElementById("drop-veil");
@@ -191,7 +223,7 @@ export function createFiles(store, { reload, saver, finder }) {
   const START = {
     labels: {
       text: "Labels of another tool…",
-      about: "COCO, LabelMe, DeepLabCut, SLEAP …, with their photos",
+      about: "COCO, LabelMe, DeepLabCut …, with their photos",
       run: () => choose(openLabels, { accept: "" }),
     },
     prompt: {
@@ -211,7 +243,8 @@ export function createFiles(store, { reload, saver, finder }) {
   };
 
   async function fillMenus() {
-    const [formats, examples] = await Promise.all([api.formats(), api.examples()]);
+    const [formats, examples, templates] = await Promise.all([api.formats(), api.examples(), api.templates()]);
+    fillTemplates(store, templates);
     const withPhotos = h("input", { type: "checkbox" });
     const exports = formats.map(({ name, title, about }) =>
       item(title, about, () => exportAs(name, withPhotos.checked)),
@@ -252,7 +285,7 @@ export function createFiles(store, { reload, saver, finder }) {
     .append(
       welcome(
         "Now the other photos",
-        "Drop as many as you like. The keypoints are found on each, and you correct what is wrong.",
+        "Drop as many as you like, or a video. The keypoints are found on each, and you correct what is wrong.",
         "find",
         "Choose photos",
       ),
@@ -269,8 +302,15 @@ export function createFiles(store, { reload, saver, finder }) {
       h("p", { class: "hint" }, `or drop ${target === "mark" ? "it" : "them"} anywhere on this page`),
     );
   }
-  const choosePhotos = (target) => choose((files) => addPhotos(files, target));
+  const choosePhotos = (target) => choose((files) => addFiles(files, target));
   const title = (name) => name[0].toUpperCase() + name.slice(1);
 
-  return { choosePhotos, savePrompt, saveArchive, attempt, fillMenus };
+  return {
+    choosePhotos,
+    savePrompt,
+    saveArchive,
+    attempt,
+    fillMenus,
+    exported: () => Number(localStorage.getItem("exported") ?? Infinity),
+  };
 }

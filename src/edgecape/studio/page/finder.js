@@ -1,24 +1,27 @@
-// What the model is asked: a prompt whenever the marks change, and poses for every query that is "waiting".
+// What the model is asked: a prompt when the marks have been changed, and poses for every query that waits for one.
 
 import * as api from "./api.js";
 import * as edits from "./edits.js";
 
-const CALM = 400; // milliseconds without a change before the graph is asked for
-const PATIENCE = 3000; // milliseconds before a studio that did not answer is asked again
+const CALM = 250; // milliseconds without a change of the marks before the model is asked about them
+const PATIENCE = [1, 2, 4, 8]; // seconds before a studio that did not answer is asked again
 const AT_ONCE = 32; // photos per request: changed marks are taken up after at most so many
 
-/** onChange is called when `prompt`, `problem`, `thinking` or `progress` changed. */
-export function createFinder(store, { onChange, onBusy, onProblem, onDone }) {
+const pause = (milliseconds) => new Promise((resume) => setTimeout(resume, milliseconds));
+
+/** onChange is called when `prompt`, `problem`, `thinking` or `progress` changed; effort() is how hard to look. */
+export function createFinder(store, { effort, onChange, onBusy, onProblem, onAnswer, onDone }) {
   let asked = ""; // what the prompt was asked for
+  let changed = 0; // when the marks were changed last
   let timer = null;
   let asking = null; // AbortController of the request for a prompt
   let answer = null; // promise of the prompt
   let run = null; // AbortController of the search
-  const usedPrompt = new Map(); // photo and box → id of the prompt that found its pose
+  const repeated = new Map(); // photo and box → step of the store that asked to search it again
 
   const question = ({ names, skeleton, prior, shots }) => ({ names, skeleton, prior, shots });
   const keyOf = (query) => `${query.photo} ${query.box}`;
-  const waiting = () => store.doc.queries.filter((query) => query.state === "waiting");
+  const wanted = () => store.doc.queries.filter(finder.searches);
 
   const finder = {
     prompt: null, // the last answer: { id, names, prior, weights, graph, shots }
@@ -26,69 +29,98 @@ export function createFinder(store, { onChange, onBusy, onProblem, onDone }) {
     thinking: false,
     progress: null, // { done, total } while searching
 
-    /** Poses found with other marks than there are now. */
-    get outdated() {
+    /** Is this query to be searched, for the first time or again? */
+    searches: (query) => query.state === "waiting" || repeated.has(keyOf(query)),
+
+    /** Was its pose found with other marks than there are now? */
+    outdated(query) {
       const id = finder.prompt?.id;
-      const differs = (query) => usedPrompt.has(keyOf(query)) && usedPrompt.get(keyOf(query)) !== id;
-      return store.doc.queries.filter((query) => query.state === "predicted" && differs(query));
+      const lacks = query.pose?.keypoints.some((place, k) => !place && !query.pose.moved[k]);
+      const old = query.pose && query.foundWith && id && query.foundWith !== id;
+      return Boolean(old && (query.state !== "accepted" || lacks));
     },
 
     /** Search all that wait. */
     async start() {
       if (run || !edits.canFind(store.doc)) return;
       run = new AbortController();
-      finder.progress = { done: 0, total: waiting().length };
+      const { signal } = run;
+      finder.progress = { done: 0, total: wanted().length };
       onChange();
       try {
-        while (waiting().length && edits.canFind(store.doc)) await searchSome(run.signal);
+        for (let failures = 0; wanted().length && edits.canFind(store.doc);) {
+          try {
+            await searchSome(signal);
+            failures = 0;
+          } catch (problem) {
+            if (problem.status !== 0 || signal.aborted) throw problem;
+            onProblem(problem); // the studio is gone: it may come back
+            await pause(1000 * PATIENCE[Math.min(failures++, PATIENCE.length - 1)]);
+            signal.throwIfAborted();
+          }
+        }
         if (finder.progress.done) onDone(finder.progress.done);
       } catch (problem) {
         if (problem.name !== "AbortError") onProblem(problem, finder.start);
       } finally {
-        run = null;
-        finder.progress = null;
+        [run, finder.progress] = [null, null];
+        repeated.clear();
         onChange();
       }
     },
 
     stop: () => run?.abort(),
 
-    /** Search again what is given, or everything that was not accepted. */
-    again(queries = store.doc.queries) {
-      store.absorb((doc) => queries.reduce(edits.findAgain, doc));
+    /**
+     * Search again what is given, or all that is out of date, or all that was not accepted. What was found before
+     * stays until the answer is there; `since` is the step that undoing takes back.
+     */
+    again(queries = null, since = store.step()) {
+      const outdated = store.doc.queries.filter(finder.outdated);
+      const open = outdated.length ? outdated : store.doc.queries.filter(({ state }) => state !== "accepted");
+      for (const query of queries ?? open) repeated.set(keyOf(query), since);
+      if (finder.progress) finder.progress = { ...finder.progress, total: finder.progress.done + wanted().length };
       return finder.start();
     },
 
     /** A saved prompt was opened: it answers until a photo is marked. */
     adopt(prompt) {
       asked = JSON.stringify({ saved: prompt.id });
-      [finder.prompt, finder.problem, answer] = [prompt, null, Promise.resolve(prompt)];
-      onChange();
+      answer = Promise.resolve(prompt);
+      done(prompt, null);
     },
   };
 
   async function searchSome(signal) {
-    const prompt = await currentPrompt().catch((problem) => {
-      if (problem.name !== "AbortError") throw problem;
-      return null; // the marks changed meanwhile: ask anew
-    });
+    const prompt = await calm()
+      .then(currentPrompt)
+      .catch((problem) => {
+        if (problem.name !== "AbortError") throw problem;
+        return null; // the marks changed meanwhile: ask anew
+      });
     signal.throwIfAborted();
     if (!prompt) return;
-    const batch = waiting().slice(0, AT_ONCE);
+    onAnswer();
+    const batch = wanted().slice(0, AT_ONCE);
     const { names } = store.doc;
-    const body = { prompt: prompt.id, photos: batch.map(({ photo, box }) => ({ photo, box })) };
+    const photos = batch.map(({ photo, box }) => ({ photo, box }));
     let answered = 0;
-    for await (const line of predictions(body, signal)) {
+    for await (const line of predictions({ prompt: prompt.id, photos, effort: effort() }, signal)) {
       const query = batch[line.index];
-      usedPrompt.set(keyOf(query), prompt.id);
-      store.absorb((doc) =>
-        line.error ? edits.notFound(doc, query, line.error) : edits.found(doc, query, names, line.pose),
+      const since = repeated.get(keyOf(query)) ?? 0;
+      repeated.delete(keyOf(query));
+      finder.progress = {
+        done: finder.progress.done + 1,
+        total: Math.max(finder.progress.total, finder.progress.done + 1),
+      };
+      store.absorb(
+        line.error ? edits.notFound(query, line.error) : edits.found(query, names, line.pose, prompt.id),
+        since,
       );
-      finder.progress = { done: ++finder.progress.done, total: finder.progress.done + waiting().length };
       answered++;
-      onChange();
     }
-    if (!answered) throw new api.Problem("The studio stopped answering before a photo was done.");
+    if (!answered) throw new api.Problem("The studio stopped answering before a photo was done.", 500);
+    finder.progress = { ...finder.progress, total: finder.progress.done + wanted().length };
   }
 
   /** Poses from the service; a prompt it has forgotten is made again, once. */
@@ -103,13 +135,18 @@ export function createFinder(store, { onChange, onBusy, onProblem, onDone }) {
     }
   }
 
+  /** When nobody has changed the marks for a moment. */
+  async function calm() {
+    for (let left; (left = changed + CALM - performance.now()) > 0;) await pause(left);
+  }
+
   /** The prompt for the marks as they are now. */
   function currentPrompt() {
     const { doc } = store;
     const saved = doc.prompt && !doc.shots.length;
-    const wanted = JSON.stringify(saved ? { saved: doc.prompt } : question(doc));
-    if (wanted === asked) return answer;
-    asked = wanted;
+    const wants = JSON.stringify(saved ? { saved: doc.prompt } : question(doc));
+    if (wants === asked) return answer;
+    asked = wants;
     asking?.abort();
     asking = new AbortController();
     finder.thinking = true;
@@ -117,12 +154,12 @@ export function createFinder(store, { onChange, onBusy, onProblem, onDone }) {
     const options = { signal: asking.signal, busy: onBusy };
     answer = saved ? api.knownPrompt(doc.prompt, options) : api.prompt(question(doc), options);
     answer.then(
-      (prompt) => wanted === asked && done(prompt, null),
+      (prompt) => wants === asked && done(prompt, null),
       (problem) => {
-        if (wanted !== asked || problem.name === "AbortError") return;
+        if (wants !== asked || problem.name === "AbortError") return;
         asked = "";
         done(null, problem);
-        if (problem.status === 0) askSoon(PATIENCE);
+        if (problem.status === 0) askSoon(1000 * PATIENCE[1]);
       },
     );
     return answer;
@@ -140,16 +177,16 @@ export function createFinder(store, { onChange, onBusy, onProblem, onDone }) {
 
   let last = "";
   store.subscribe(() => {
+    for (const [key, since] of repeated) if (store.serial < since) repeated.delete(key); // undone
     const now = JSON.stringify([question(store.doc), store.doc.prompt]);
     if (now === last) return;
-    last = now;
+    [last, changed, asked] = [now, performance.now(), ""];
     clearTimeout(timer);
-    if (edits.canFind(store.doc)) askSoon(CALM);
-    else {
-      asking?.abort();
-      asked = "";
-      done(null, null);
-    }
+    asking?.abort(); // nobody waits for what it would answer
+    if (edits.canFind(store.doc)) {
+      finder.thinking = true;
+      askSoon(CALM);
+    } else done(null, null);
   });
   return finder;
 }

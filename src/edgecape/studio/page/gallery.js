@@ -1,176 +1,182 @@
-// The photos to search, as cards with what was found on them, and the bar above that drives the search.
+// The photos to search, as cards. Of hundreds, those that can be seen exist.
 
-import * as api from "./api.js";
 import * as edits from "./edits.js";
-import { count, h, icon, iconButton, pool, s, set } from "./dom.js";
-import { colour } from "./palette.js";
+import { createCard } from "./card.js";
+import { createFindBar } from "./findbar.js";
+import { h, set } from "./dom.js";
+import { arranged } from "./order.js";
 
-const mean = (values) => values.reduce((sum, value) => sum + value, 0) / Math.max(values.length, 1);
+const GAP = 14; // pixels between cards, and around them
+const NARROW = 480; // pixels: a screen that holds two small cards side by side
+const FOOT = 46; // pixels below the picture
+const SPARE = 1; // rows beyond what is seen
 
-/** actions: { choosePhotos(), open(index), mark(), say(text) }. */
+/** actions: { choosePhotos(), open(index), mark(), say(text), exported() → time }. */
 export function createGallery(store, finder, actions) {
-  const bar = createBar(store, finder, actions);
-  const cards = document.getElementById("cards");
-  const update = pool(cards, makeCard, updateCard);
+  const host = document.getElementById("cards");
+  const sheet = h("div", { class: "cards-sheet", role: "list", "aria-label": "Photos to search" });
+  host.append(sheet);
+  const none = h("p", { class: "hint none" }, "No photo is like that.");
+  host.append(none);
+  const bar = createFindBar(store, finder, actions);
+  const cards = new Map(); // photo → card
+  let entries = [];
+  let columns = 1;
+  let current = null; // the photo whose card is in the tab order
+  let anchor = null; // where Shift-click begins
+  let drawing = 0;
 
-  function makeCard(n) {
-    const image = h("img", { alt: "", loading: "lazy", draggable: "false" });
-    const overlay = s("svg", { class: "pose", "aria-hidden": "true" });
-    const open = h("button", { type: "button", class: "open", onclick: () => actions.open(n) }, image, overlay);
-    const [name, score] = [h("span", { class: "name" }), h("span", { class: "score" })];
-    const accept = iconButton("tick", "", () => toggleAccepted(n), { class: "accept" });
-    const again = h(
-      "button",
-      { type: "button", class: "text", onclick: () => finder.again([store.doc.queries[n]]) },
-      icon("again"),
-      "Try again",
+  const entryOf = (photo) => entries.find((entry) => entry.photo === photo);
+  const handlers = {
+    open(photo, event) {
+      if (event.shiftKey) return accept(photo, event);
+      current = photo;
+      actions.open(entryOf(photo).indices[0]);
+    },
+    accept,
+    again: (photo) => finder.again(entryOf(photo).queries),
+    remove,
+  };
+
+  // --- what a person does -------------------------------------------------------------------------------------
+
+  function accept(photo, { shiftKey } = {}) {
+    const at = entries.findIndex((entry) => entry.photo === photo);
+    const from = shiftKey ? entries.findIndex((entry) => entry.photo === anchor) : -1;
+    const some = from < 0 ? [entries[at]] : entries.slice(Math.min(at, from), Math.max(at, from) + 1);
+    const accepted = from >= 0 || entries[at].state !== "accepted";
+    anchor = current = photo;
+    store.change((doc) =>
+      edits.acceptQueries(
+        doc,
+        some.flatMap((entry) => entry.indices),
+        accepted,
+      ),
     );
-    const away = iconButton("close", "", () => remove(n), { class: "away" });
-    const problem = h("p", { class: "problem" });
-    const card = h(
-      "div",
-      { class: "card", role: "listitem" },
-      open,
-      away,
-      h("div", { class: "foot" }, name, score, accept),
-      h("div", { class: "trouble" }, problem, again),
-    );
-    return Object.assign(card, { image, overlay, open, name, score, accept, away, problem, again, seen: "" });
+    actions.say(accepted ? (some.length > 1 ? `${some.length} photos accepted` : "Accepted") : "No longer accepted");
   }
 
-  function updateCard(card, query, n) {
-    const { doc, photos } = store;
-    const { scoreThreshold } = doc.settings;
-    const now = [query, doc.names, doc.skeleton, scoreThreshold, n];
-    if (card.seen && now.every((part, index) => part === card.seen[index])) return; // most cards do not change
-    card.seen = now;
-    const photo = photos[query.photo];
-    const done = query.pose && query.state !== "waiting" && query.state !== "failed";
-    const scores = query.pose?.scores.map((score, k) => (query.pose.moved[k] ? 1 : score));
-    const score = done ? mean(scores.filter((_, k) => query.pose.keypoints[k])) : null;
-    const words = {
-      waiting: "waiting",
-      predicted: `score ${score?.toFixed(2)}`,
-      accepted: "accepted",
-      failed: "failed",
-    }[query.state];
-    set(card, { class: `card ${query.state}` });
-    set(card.image, { src: api.photoUrl(photo.id, true) });
-    set(card.open, { "aria-label": `${photo.name}, ${words}. Open` });
-    card.name.textContent = photo.name;
-    card.name.title = photo.name;
-    card.score.textContent = done ? score.toFixed(2) : query.state === "failed" ? "failed" : "waiting";
-    card.score.title = done ? "Mean score of the keypoints that were found" : "";
-    set(card.accept, {
-      hidden: !done,
-      "aria-pressed": String(query.state === "accepted"),
-      "aria-label": `Accept ${photo.name}`,
-      title: "Accept",
-    });
-    set(card.away, { "aria-label": `Remove ${photo.name}`, title: `Remove ${photo.name}` });
-    card.problem.textContent = query.error ?? "";
-    card.problem.parentElement.hidden = query.state !== "failed";
-    drawPose(card.overlay, photo, done ? query.pose : null, doc, scoreThreshold);
-  }
-
-  function toggleAccepted(n) {
-    const accepted = store.doc.queries[n].state !== "accepted";
-    store.change((doc) => edits.acceptQuery(doc, n, accepted));
-    actions.say(accepted ? "Accepted" : "No longer accepted");
-  }
-
-  function remove(n) {
-    store.change((doc) => edits.removeQuery(doc, n));
+  function remove(photo) {
+    const at = entries.findIndex((entry) => entry.photo === photo);
+    const kept = cards.get(photo)?.element.contains(document.activeElement);
+    current = (entries[at + 1] ?? entries[at - 1])?.photo ?? null;
+    store.change((doc) => edits.removePhoto(doc, photo));
     actions.say("Photo removed. Undo brings it back.");
+    if (kept) focus(current);
   }
 
-  return function render() {
-    const { doc } = store;
-    bar();
-    cards.hidden = !doc.queries.length;
-    document.getElementById("find-empty").hidden = doc.queries.length > 0;
-    update(doc.queries);
-  };
-}
-
-/** Keypoints and edges over a small picture, in photo pixels, as large as suits the picture. */
-function drawPose(overlay, photo, pose, { names, skeleton }, threshold) {
-  set(overlay, { viewBox: `0 0 ${photo.width} ${photo.height}` });
-  if (!pose) return overlay.replaceChildren();
-  const size = Math.max(photo.width, photo.height) / 42;
-  const sure = (k) => pose.moved[k] || pose.scores[k] >= threshold;
-  const whole = skeleton.filter((edge) => edge.every((k) => pose.keypoints[k]));
-  const lines = whole.map(([i, j]) => {
-    const [[x1, y1], [x2, y2]] = [pose.keypoints[i], pose.keypoints[j]];
-    return s("line", { x1, y1, x2, y2, "stroke-width": size / 3, class: sure(i) && sure(j) ? "" : "faded" });
+  host.addEventListener("keydown", (event) => {
+    const photo = event.target.closest(".card")?.dataset.photo;
+    if (!photo || event.ctrlKey || event.metaKey || event.altKey) return;
+    const at = entries.findIndex((entry) => entry.photo === photo);
+    const rows = Math.max(1, Math.floor(host.clientHeight / rowHeight()));
+    const to = {
+      ArrowLeft: at - 1,
+      ArrowRight: at + 1,
+      ArrowUp: at - columns,
+      ArrowDown: at + columns,
+      PageUp: at - rows * columns,
+      PageDown: at + rows * columns,
+      Home: 0,
+      End: entries.length - 1,
+    }[event.key];
+    if (to !== undefined) focus(entries[Math.max(0, Math.min(to, entries.length - 1))].photo);
+    else if (event.key === " ") {
+      accept(photo, event);
+      focus((entries[at + 1] ?? entries[at])?.photo); // in another choice the photo may be gone
+    } else if (event.key.toLowerCase() === "a") accept(photo, event);
+    else if (event.key === "Delete") remove(photo);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
   });
-  const there = [...names.keys()].filter((k) => pose.keypoints[k]);
-  const dots = there.map((k) => {
-    const [cx, cy] = pose.keypoints[k];
-    return s("circle", {
-      cx,
-      cy,
-      r: size * 0.8,
-      "stroke-width": size / 3.5,
-      fill: colour(k),
-      class: sure(k) ? "" : "faded",
+
+  // --- what is seen -------------------------------------------------------------------------------------------
+
+  let width = 0; // of a card
+  const rowHeight = () => Math.round(width * 0.75) + FOOT + GAP;
+
+  function measure() {
+    const room = host.clientWidth - 2 * GAP;
+    const least = host.clientWidth < NARROW ? 140 : 210;
+    columns = Math.max(1, Math.floor((room + GAP) / (least + GAP)));
+    width = Math.floor((room - (columns - 1) * GAP) / columns);
+    sheet.style.height = `${Math.ceil(entries.length / columns) * rowHeight() + GAP}px`;
+  }
+
+  /** Make, move and fill the cards that can be seen, and the one that has the focus. */
+  function draw() {
+    drawing = 0;
+    if (!host.clientWidth || host.closest("[hidden]")) return;
+    measure();
+    const height = rowHeight();
+    const first = (Math.floor((host.scrollTop - sheet.offsetTop) / height) - SPARE) * columns;
+    const last = (Math.ceil((host.scrollTop - sheet.offsetTop + host.clientHeight) / height) + SPARE) * columns;
+    const focused = document.activeElement?.closest(".card")?.dataset.photo;
+    if (!entryOf(current)) current = entries[0]?.photo ?? null;
+    const seen = new Map();
+    entries.forEach((entry, n) => {
+      if ((n >= first && n < last) || entry.photo === focused || entry.photo === current) seen.set(entry.photo, n);
     });
-  });
-  overlay.replaceChildren(...lines, ...dots);
-}
+    const idle = [];
+    for (const [photo, card] of cards) {
+      if (seen.has(photo)) continue;
+      cards.delete(photo);
+      card.element.remove();
+      idle.push(card);
+    }
+    let place = sheet.firstChild;
+    for (const [photo, n] of seen) {
+      if (!cards.has(photo)) cards.set(photo, idle.pop() ?? createCard(handlers));
+      const card = cards.get(photo);
+      fill(card, n, height);
+      if (card.element === place) place = place.nextSibling;
+      else sheet.insertBefore(card.element, place);
+    }
+  }
 
-function createBar(store, finder, actions) {
-  const summary = h("p", { class: "summary" });
-  const meter = h("progress", { "aria-label": "Photos searched", max: "1" });
-  const stop = h("button", { type: "button", class: "text", onclick: finder.stop }, "Stop");
-  const go = h("button", { type: "button", class: "primary" });
-  const again = h("button", { type: "button", onclick: () => finder.again() }, icon("again"), "Find again");
-  const more = h("button", { type: "button", onclick: actions.choosePhotos }, icon("plus"), "Add photos");
-  const threshold = h("input", { type: "range", min: "0", max: "1", step: "0.01", id: "score-threshold" });
-  const shown = h("output", { for: "score-threshold" });
-  threshold.oninput = () => {
-    const scoreThreshold = Number(threshold.value);
-    store.absorb((doc) => ({ ...doc, settings: { ...doc.settings, scoreThreshold } }));
-  };
-  const fade = h(
-    "div",
-    { class: "field inline" },
-    h("label", { for: "score-threshold" }, "Fade below"),
-    threshold,
-    shown,
-  );
-  const bar = document.getElementById("find-bar");
-  bar.append(summary, meter, stop, h("span", { class: "space" }), fade, more, again, go);
+  function fill(card, n, height) {
+    const entry = entries[n];
+    const [x, y] = [GAP + (n % columns) * (width + GAP), GAP + Math.floor(n / columns) * height];
+    Object.assign(card.element.style, { width: `${width}px`, transform: `translate(${x}px, ${y}px)` });
+    set(card.open, { tabindex: entry.photo === current ? "0" : "-1" });
+    card.show(entry, {
+      photo: store.photos[entry.photo],
+      skeleton: store.doc.skeleton,
+      searched: Boolean(finder.progress) && entry.queries.some(finder.searches),
+      outdated: entry.queries.some(finder.outdated),
+      position: n,
+      number: entries.length,
+    });
+  }
 
-  return () => {
-    const { doc } = store;
-    const tally = { waiting: 0, predicted: 0, accepted: 0, failed: 0 };
-    for (const query of doc.queries) tally[query.state]++;
-    const { progress } = finder;
-    const outdated = finder.outdated.length;
-    bar.hidden = !doc.queries.length;
-    meter.hidden = stop.hidden = !progress;
-    if (progress) set(meter, { max: String(Math.max(progress.total, 1)), value: progress.done });
-    summary.textContent = progress
-      ? finder.loading
-        ? "Loading the model; this takes a moment the first time…"
-        : `Searching: ${progress.done} of ${progress.total}`
-      : [
-          count(doc.queries.length, "photo"),
-          tally.accepted && `${tally.accepted} accepted`,
-          tally.waiting && `${tally.waiting} waiting`,
-          tally.failed && `${tally.failed} failed`,
-          outdated && "your marks changed since",
-        ]
-          .filter(Boolean)
-          .join(" · ");
-    const ready = edits.canFind(doc);
-    go.hidden = Boolean(progress) || (ready && !tally.waiting);
-    go.textContent = ready ? `Find on ${count(tally.waiting, "photo")}` : "Mark keypoints first";
-    go.onclick = ready ? finder.start : actions.mark;
-    again.hidden = Boolean(progress) || !ready || !tally.predicted || tally.waiting > 0;
-    again.classList.toggle("primary", outdated > 0);
-    set(threshold, { value: String(doc.settings.scoreThreshold) });
-    shown.textContent = doc.settings.scoreThreshold.toFixed(2);
+  function focus(photo) {
+    const n = entries.findIndex((entry) => entry.photo === photo);
+    if (n < 0) return host.focus();
+    current = photo;
+    const [top, height] = [sheet.offsetTop + Math.floor(n / columns) * rowHeight(), rowHeight()];
+    if (top < host.scrollTop) host.scrollTop = top;
+    else if (top + height > host.scrollTop + host.clientHeight) host.scrollTop = top + height - host.clientHeight + GAP;
+    draw();
+    cards.get(photo)?.open.focus({ preventScroll: true });
+  }
+
+  const soon = () => (drawing ||= requestAnimationFrame(draw));
+  host.addEventListener("scroll", soon, { passive: true });
+  new ResizeObserver(soon).observe(host);
+
+  return {
+    focus,
+    render() {
+      const { doc, look } = store;
+      const facts = { outdated: finder.outdated, exported: actions.exported(), photos: store.photos };
+      entries = arranged(doc.queries, look, facts);
+      look.order = entries.map(({ photo }) => photo);
+      bar.render(entries);
+      host.hidden = !doc.queries.length;
+      none.hidden = entries.length > 0 || !doc.queries.length;
+      document.getElementById("find-empty").hidden = doc.queries.length > 0;
+      draw();
+    },
   };
 }

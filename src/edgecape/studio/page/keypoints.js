@@ -1,10 +1,11 @@
-// The list of keypoints: rename, reorder, hide, delete, and which of them the photo still lacks.
+// The list of keypoints: rename, reorder, hide, delete, and which of them the photo still lacks. By keyboard it is two
+// stops, the chosen row's button and its name; keys do what the small buttons do.
 
 import * as edits from "./edits.js";
-import { h, icon, iconButton, pool, s, set } from "./dom.js";
+import { h, icon, iconButton, pool, roving, s, set } from "./dom.js";
 import { colour } from "./palette.js";
 
-/** actions: { select(k), rename(k, name) → name now, remove(k), say(text) }. */
+/** actions: { select(k), rename(k, name) → name now, remove(k), hide(k), say(text) }. */
 export function createKeypointList(store, actions) {
   const list = document.getElementById("keypoint-list");
   const badge = document.getElementById("keypoint-count");
@@ -15,8 +16,13 @@ export function createKeypointList(store, actions) {
     set(row, { class: `${look.selected === k ? "selected " : ""}${point ? "" : "missing"}` });
     set(row.dot, { fill: point && !point.hidden ? colour(k) : "none", stroke: colour(k) });
     if (document.activeElement !== row.name) row.name.value = name;
-    set(row.name, { "aria-label": `Name of keypoint ${k + 1}` });
-    set(row.grip, { "aria-label": `Move ${name} up or down in the list with the arrow keys` });
+    const stop = k === (look.selected ?? 0) ? "0" : "-1";
+    set(row.name, { "aria-label": `Name of keypoint ${k + 1}`, tabindex: stop });
+    set(row.dotButton, { tabindex: stop });
+    set(row.grip, {
+      "aria-label": `Move ${name} up or down in the list with the arrow keys`,
+      title: "Drag to reorder",
+    });
     set(row.bin, { "aria-label": `Delete ${name}`, title: `Delete ${name}` });
     set(row.dotButton, {
       "aria-label": point ? `Select ${name}` : `Place ${name} next`,
@@ -32,6 +38,8 @@ export function createKeypointList(store, actions) {
     row.eye.firstChild.firstChild.setAttribute("href", point?.hidden ? "#icon-hidden" : "#icon-eye");
   });
 
+  roving(list, () => [...list.children].map((row) => row.dotButton));
+
   function makeRow(k) {
     const row = h("li");
     row.dot = s("circle", { cx: 8, cy: 8, r: 5.5, "stroke-width": 2.5 });
@@ -45,11 +53,18 @@ export function createKeypointList(store, actions) {
       if (event.key === "Enter") row.name.blur();
       if (event.key === "Escape") ((row.name.value = store.doc.names[k]), row.name.blur());
     };
-    const hide = () =>
-      store.change((doc) => edits.hidePoint(doc, store.look.shot, k, !doc.shots[store.look.shot].points[k].hidden));
-    row.eye = iconButton("eye", "", hide);
-    row.bin = iconButton("bin", "", () => actions.remove(k));
-    row.grip = h("button", { type: "button", class: "grip" }, icon("grip"));
+    row.eye = iconButton("eye", "", () => actions.hide(k), { tabindex: "-1" });
+    row.bin = iconButton("bin", "", () => actions.remove(k), { tabindex: "-1" });
+    row.grip = h("button", { type: "button", class: "grip", tabindex: "-1" }, icon("grip"));
+    row.dotButton.onkeydown = (event) => {
+      const step = event.altKey && { ArrowUp: -1, ArrowDown: 1 }[event.key];
+      if (step) reorder(k, k + step, null, "dotButton");
+      else if (event.key === "Delete") actions.remove(k);
+      else if (event.key === "F2") row.name.focus();
+      else return;
+      event.preventDefault();
+      event.stopPropagation();
+    };
     row.grip.onkeydown = (event) => {
       const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
       if (step) (event.preventDefault(), reorder(k, k + step));
@@ -59,12 +74,12 @@ export function createKeypointList(store, actions) {
     return row;
   }
 
-  function reorder(k, to, merge = null) {
+  function reorder(k, to, merge = null, focus = "grip") {
     if (to < 0 || to >= store.doc.names.length || to === k) return;
     const name = store.doc.names[k];
     store.change((doc) => edits.reorderPoint(doc, k, to), merge);
     store.show({ selected: to });
-    if (merge === null) list.children[to].grip.focus();
+    if (merge === null) list.children[to][focus].focus();
     actions.say(`${name} is now number ${to + 1}`);
   }
 

@@ -1,10 +1,11 @@
 // The support side: a photo to mark, the tools for it, the next step in words, and the strip of marked photos.
 
-import * as api from "./api.js";
 import * as edits from "./edits.js";
-import { count, createChoice, h, icon, iconButton, pool, set } from "./dom.js";
+import { createChoice, h, icon, set } from "./dom.js";
 import { createKeypointList } from "./keypoints.js";
+import { createNamer } from "./namer.js";
 import { colour } from "./palette.js";
+import { createStrip } from "./shots.js";
 import { createStage, zoomButtons } from "./stage.js";
 
 const TOOLS = [
@@ -13,14 +14,14 @@ const TOOLS = [
   { value: "box", label: "Box", about: "Box (B)", icon: "box" },
 ];
 
-const BY_KEYBOARD = "Arrow keys move a crosshair, Enter places a keypoint, Tab goes to the keypoints.";
+const BY_KEYBOARD = "Arrow keys move a crosshair, Enter places a keypoint, digits or Tab pick one.";
 
-/** actions: { choosePhotos(), find(), say(text), warn(text), graphEdges() → edges or null }. */
+/** actions: { choosePhotos(), find(), say(text), warn(text), disagrees(photo), graphEdges() → edges or null }. */
 export function createMarking(store, actions) {
   const host = document.getElementById("mark-stage");
   const coach = document.getElementById("coach");
   const tools = createTools();
-  const namer = createNamer();
+  let namer = null;
   let next = null; // a missing keypoint chosen to be placed first
 
   const stage = createStage(host, {
@@ -40,8 +41,9 @@ export function createMarking(store, actions) {
       store.change((doc) => edits.boxShot(doc, store.look.shot, box));
       actions.say("Box drawn");
     },
-    viewed: (view) => namer.follow(view),
+    viewed: (view) => namer?.follow(view),
   });
+  namer = createNamer(host, store, rename, stage.focus); // after the photo, which would lie over it
 
   function place(at) {
     const { look } = store;
@@ -58,7 +60,7 @@ export function createMarking(store, actions) {
     store.change((doc) => edits.addPoint(doc, look.shot, at), merge);
     store.show({ selected: k });
     actions.say(`Keypoint ${k + 1} added. Type its name.`);
-    namer.open(k, merge);
+    namer.open(k, merge, stage.view);
   }
 
   function remove(k) {
@@ -78,78 +80,46 @@ export function createMarking(store, actions) {
     return store.doc.names[k];
   }
 
-  /** A small field beside a new keypoint that asks for its name. */
-  function createNamer() {
-    const input = h("input", {
-      class: "namer",
-      autocomplete: "off",
-      spellcheck: "false",
-      maxlength: "100",
-      hidden: true,
-    });
-    let naming = null;
-    const close = () => {
-      if (!naming) return;
-      const { k, merge } = naming;
-      naming = null;
-      input.hidden = true;
-      if (k < store.doc.names.length) rename(k, input.value, merge);
-    };
-    input.onkeydown = (event) => {
-      if (event.key !== "Enter" && event.key !== "Escape") return;
-      event.preventDefault();
-      if (event.key === "Escape") input.value = "";
-      close();
-      stage.focus();
-    };
-    input.onblur = close;
-    input.onpointerdown = (event) => event.stopPropagation();
-    host.append(input);
-    return {
-      close,
-      open(k, merge) {
-        naming = { k, merge };
-        set(input, {
-          value: "",
-          placeholder: store.doc.names[k],
-          "aria-label": `Name of keypoint ${k + 1}`,
-          hidden: false,
-        });
-        this.follow(stage.view);
-        input.focus({ preventScroll: true });
-      },
-      follow(view) {
-        const point = naming && store.doc.shots[store.look.shot]?.points[naming.k];
-        if (!point) return;
-        const at = view.toScreen(point);
-        input.style.left = `${Math.min(Math.max(at.x + 16, 4), view.stage.width - 164)}px`;
-        input.style.top = `${Math.min(Math.max(at.y - 18, 4), view.stage.height - 40)}px`;
-      },
-    };
-  }
-
   function createTools() {
     const choice = createChoice("Tool", TOOLS, (tool) => store.show({ tool }));
     const whole = h("button", { type: "button", class: "text" }, "Use the whole photo");
     whole.onclick = () => store.change((doc) => edits.boxShot(doc, store.look.shot, null));
     const names = h(
       "button",
-      { type: "button", class: "quiet toggle", title: "Show names (N)" },
+      { type: "button", class: "toggle", title: "Show names (L)", onclick: toggleNames },
       icon("name"),
       h("span", {}, "Names"),
     );
-    names.onclick = toggleNames;
+    const template = h(
+      "button",
+      { type: "button", popovertarget: "template-menu", title: "Begin with the keypoints of a known kind" },
+      icon("template"),
+      h("span", {}, "Template"),
+    );
+    const drawers = [
+      ["keypoints", "keypoints", "Keypoints"],
+      ["graph", "edge", "Graph"],
+    ].map(([drawer, picture, text]) => {
+      const open = () => store.show({ drawer: store.look.drawer === drawer ? null : drawer });
+      const button = h("button", { type: "button", class: "toggle opens-drawer", title: text, onclick: open });
+      button.append(icon(picture), h("span", {}, text));
+      return Object.assign(button, { drawer });
+    });
     document.getElementById("mark-tools").append(
       choice.element,
       whole,
+      template,
       h("span", { class: "space" }),
       names,
       zoomButtons(() => stage),
+      ...drawers,
     );
     return () => {
       choice.show(store.look.tool);
       set(names, { "aria-pressed": String(store.doc.settings.showNames) });
       whole.hidden = !(store.look.tool === "box" && store.doc.shots[store.look.shot]?.box);
+      template.hidden = store.doc.names.length > 0;
+      for (const button of drawers) set(button, { "aria-expanded": String(store.look.drawer === button.drawer) });
     };
   }
 
@@ -197,83 +167,56 @@ export function createMarking(store, actions) {
     const [words, offer] = nextStep();
     coachText.replaceChildren(words);
     coachButton.hidden = !offer;
-    coachButton.textContent = offer === "edge" ? "Draw edges" : "Find on other photos";
+    coachButton.replaceChildren(
+      ...(offer === "edge" ? ["Draw edges"] : ["Find", h("span", { class: "wide" }, " on other photos")]),
+    );
     coachButton.onclick = offer === "edge" ? () => store.show({ tool: "edge" }) : actions.find;
   }
 
-  // --- the strip of photos ------------------------------------------------------------------------------------
-
-  const strip = document.getElementById("shots");
-  const thumbs = h("div", { class: "thumbs" });
-  const more = h(
-    "button",
-    { type: "button", class: "more", onclick: actions.choosePhotos },
-    icon("plus"),
-    h("span", {}, "Another photo"),
-  );
-  strip.append(thumbs, more);
-  const updateThumbs = pool(
-    thumbs,
-    (n) => {
-      const [image, badge] = [h("img", { alt: "", draggable: "false" }), h("span", { class: "badge" })];
-      const open = h(
-        "button",
-        { type: "button", class: "thumb", onclick: () => store.show({ shot: n, selected: null }) },
-        image,
-        badge,
-      );
-      const away = iconButton("close", "", () => removeShot(n), { class: "away" });
-      return Object.assign(h("div", {}, open, away), { image, badge, open, away });
-    },
-    (item, shot, n) => {
-      const { doc, look, photos } = store;
-      const placed = doc.names.length - edits.missing(doc, n).length;
-      const name = photos[shot.photo].name;
-      set(item.image, { src: api.photoUrl(shot.photo, true) });
-      item.badge.textContent = doc.names.length ? `${placed}/${doc.names.length}` : "";
-      item.badge.classList.toggle("done", placed === doc.names.length && placed > 0);
-      const label = `${name}: ${placed} of ${count(doc.names.length, "keypoint")} placed`;
-      set(item.open, { "aria-label": label, title: label, "aria-current": n === look.shot ? "true" : null });
-      set(item.away, { "aria-label": `Remove ${name}`, title: `Remove ${name}` });
-    },
-  );
-
-  function removeShot(n) {
-    store.change((doc) => edits.removeShot(doc, n));
-    actions.say("Photo removed. Undo brings it back.");
-  }
-
+  const strip = createStrip(store, actions);
   const list = createKeypointList(store, {
     rename,
     remove(k) {
       store.change((doc) => edits.deletePoint(doc, k));
       actions.say("Keypoint deleted");
     },
+    hide,
     say: actions.say,
-    select(k) {
-      if (store.doc.shots[store.look.shot]?.points[k]) stage.focusPoint(k);
-      else {
-        next = k;
-        store.show({ tool: "point" });
-        actions.say(`Next: ${store.doc.names[k]}`);
-      }
-    },
+    select: choose,
   });
+
+  /** Pick a keypoint: to be moved if it is on the photo, else to be placed next. */
+  function choose(k) {
+    if (k >= store.doc.names.length) return;
+    if (store.doc.shots[store.look.shot]?.points[k]) return stage.focusPoint(k);
+    next = k;
+    store.show({ tool: "point", drawer: null });
+    actions.say(`Next: ${store.doc.names[k]}`);
+  }
+
+  function hide(k = store.look.selected) {
+    const point = store.doc.shots[store.look.shot]?.points[k];
+    if (!point) return;
+    store.change((doc) => edits.hidePoint(doc, store.look.shot, k, !point.hidden));
+    actions.say(`${store.doc.names[k]} is ${point.hidden ? "visible" : "hidden"} on this photo`);
+  }
 
   return {
     stage,
     toggleNames,
+    choose,
+    hide,
     render() {
       const { doc, look, photos } = store;
       const shot = doc.shots[look.shot];
-      for (const part of [host, coach, strip, document.getElementById("mark-tools")]) part.hidden = !shot;
+      for (const part of [host, coach, strip.element, document.getElementById("mark-tools")]) part.hidden = !shot;
       document.getElementById("mark-empty").hidden = Boolean(shot);
       document.getElementById("mark").classList.toggle("fresh", !shot && !doc.names.length);
       list();
       if (!shot) return;
       tools();
       renderCoach();
-      updateThumbs(doc.shots);
+      strip.render();
       stage.show({
         photo: photos[shot.photo],
         points: shot.points.map((point, k) => point && { ...point, name: doc.names[k], colour: colour(k) }),

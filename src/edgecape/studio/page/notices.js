@@ -1,31 +1,58 @@
-// Messages: one place on the screen, read aloud, gone by themselves unless they need an answer.
+// Messages. What passes is shown for a moment over the page and takes no click; what needs an answer or went wrong is
+// one line in a list at the bottom that has its own room, can be folded, and stays until it is dealt with.
 
-import { h, iconButton } from "./dom.js";
+import { count, h, iconButton } from "./dom.js";
 
-const SHORT = 6000; // milliseconds a message stays that needs no answer
+const SHORT = 5000; // milliseconds a passing message stays
 
 export function say(text) {
   document.getElementById("live").textContent = text;
 }
 
 /** kind: "info" or "problem"; actions: [[label, run]]; key: a later message with the same key takes its place. */
-export function notify(text, { kind = "info", actions = [], key = null } = {}) {
-  const host = document.getElementById("notices");
-  if (key !== null) dismiss(key);
-  const notice = h("div", { class: `notice ${kind}`, role: kind === "problem" ? "alert" : "status", "data-key": key });
-  const close = () => notice.remove();
+export function notify(text, { kind = "info", actions = [], key = text } = {}) {
+  dismiss(key);
+  if (kind === "info" && !actions.length) return pass(text);
+  const list = document.getElementById("notice-list");
+  const notice = h("li", { class: `notice ${kind}`, role: kind === "problem" ? "alert" : "status", "data-key": key });
+  const close = () => (notice.remove(), tell());
   const buttons = actions.map(([label, run]) =>
-    h("button", { type: "button", onclick: () => (close(), run()) }, label),
+    h("button", { type: "button", class: "text", onclick: () => (close(), run()) }, label),
   );
   notice.append(h("p", {}, text), ...buttons, iconButton("close", "Dismiss this message", close));
-  host.append(notice);
-  while (host.children.length > 4) host.firstChild.remove();
-  if (kind === "info" && !actions.length) setTimeout(close, SHORT);
+  list.append(notice);
+  tell();
+  list.scrollTop = list.scrollHeight;
+}
+
+let timer = null;
+function pass(text) {
+  const passing = document.getElementById("passing");
+  passing.replaceChildren(h("p", {}, text));
+  clearTimeout(timer);
+  timer = setTimeout(() => passing.replaceChildren(), SHORT);
 }
 
 export function dismiss(key) {
-  document.querySelector(`.notice[data-key="${key}"]`)?.remove();
+  for (const notice of document.querySelectorAll(".notice")) if (notice.dataset.key === key) notice.remove();
+  tell();
 }
+
+/** The line above the list: how many there are; folded or not is up to the person. */
+function tell() {
+  const [host, list] = ["notices", "notice-list"].map((id) => document.getElementById(id));
+  const problems = list.querySelectorAll(".problem").length;
+  host.hidden = !list.children.length;
+  document.getElementById("notice-count").textContent = problems
+    ? count(problems, "problem")
+    : count(list.children.length, "message");
+  document.getElementById("notice-clear").hidden = list.children.length < 2;
+}
+
+document.getElementById("notice-clear").onclick = () => {
+  document.getElementById("notice-list").replaceChildren();
+  tell();
+};
 
 /** A question that must be answered before going on; resolves to the chosen value or null. */
 export function ask(title, text, choices) {

@@ -1,25 +1,29 @@
 // One found photo, large: see the scores, drag what is wrong, accept it, teach the model with it.
 
+import * as api from "./api.js";
 import * as edits from "./edits.js";
-import { h, icon, iconButton, pool, s, set } from "./dom.js";
+import { compare } from "./changes.js";
+import { h, icon, iconButton, s, set } from "./dom.js";
+import { createObjects } from "./objects.js";
+import { nextToCorrect } from "./order.js";
 import { colour } from "./palette.js";
+import { drawPoses } from "./pose.js";
+import { createScores } from "./scores.js";
 import { createStage, zoomButtons } from "./stage.js";
+import { createTimeline } from "./timeline.js";
 
-/** actions: { say(text), back() }. */
+/** actions: { say(text), back(), taught(photo) }. */
 export function createReview(store, finder, actions) {
-  const tools = document.getElementById("review-tools");
-  const panel = document.getElementById("review-panel");
   const host = document.getElementById("review-stage");
   const index = () => store.look.query;
   const query = () => store.doc.queries[index()];
-  let boxing = false;
+  let drawing = null; // "box": of this object, "object": of another one
 
   /** The keypoint that a click on the photo puts there: the chosen one, if it was not found. */
   const placing = () => {
     const { selected } = store.look;
-    return selected !== null && pose() && !pose().keypoints[selected] ? selected : null;
+    return selected !== null && query().pose && !query().pose.keypoints[selected] ? selected : null;
   };
-  const pose = () => (["waiting", "failed"].includes(query().state) ? null : query().pose);
 
   const stage = createStage(host, {
     place(at) {
@@ -30,60 +34,120 @@ export function createReview(store, finder, actions) {
     select: (k) => store.show({ selected: k }),
     move: (k, at, merge) =>
       store.change((doc) => edits.moveFound(doc, index(), k, at), merge && `query ${index()} ${merge}`),
+    remove: hide,
+    other: (n) => open(n),
     box(box) {
-      boxing = false;
-      store.change((doc) => edits.boxQuery(doc, index(), box));
+      const added = drawing === "object";
+      drawing = null;
+      if (added) {
+        const { photo } = query();
+        store.change((doc) => edits.addObjects(doc, photo, [box]));
+        open(store.doc.queries.findIndex((item) => edits.sameQuery(item, { photo, box })));
+      } else store.change((doc) => edits.boxQuery(doc, index(), box));
       finder.start();
     },
   });
 
-  // --- the bar ------------------------------------------------------------------------------------------------
+  // --- from photo to photo ------------------------------------------------------------------------------------
 
+  /** Ids of the photos as the gallery showed them, the open one included. */
+  function order() {
+    const all = new Set(store.doc.queries.map(({ photo }) => photo));
+    const shown = store.look.order.filter((photo) => all.has(photo));
+    return shown.includes(query().photo) ? shown : [...all];
+  }
+  const neighbour = (by) => {
+    const photos = order();
+    return photos[photos.indexOf(query().photo) + by] ?? null;
+  };
+  const firstOf = (photo) => store.doc.queries.findIndex((item) => item.photo === photo);
+
+  function open(n) {
+    if (n === null || n < 0 || n === index()) return;
+    drawing = null;
+    store.show({ query: n, selected: null });
+    const photos = order();
+    const { photo } = query();
+    actions.say(`${store.photos[photo].name}, photo ${photos.indexOf(photo) + 1} of ${photos.length}`);
+  }
+  const step = (by) => open(neighbour(by) && firstOf(neighbour(by)));
+
+  function correctNext() {
+    const next = nextToCorrect(store.doc.queries, index() === null ? null : query().photo);
+    if (!next) return actions.say("Nothing is left to correct.");
+    const open = next.indices.find((n) => store.doc.queries[n].state !== "accepted") ?? next.indices[0];
+    store.show({ tab: "find", query: open, selected: null });
+    actions.say(`${store.photos[next.photo].name}, score ${next.score.toFixed(2)}`);
+    stage.focus();
+  }
+
+  function acceptAndNext() {
+    const { photo } = query();
+    const after = neighbour(1);
+    if (query().pose) store.change((doc) => edits.acceptQueries(doc, [index()], true));
+    const other = store.doc.queries.findIndex((item) => item.photo === photo && item.state !== "accepted" && item.pose);
+    if (other >= 0) return open(other);
+    if (after) open(firstOf(after));
+    else actions.say("Accepted. That was the last photo.");
+    stage.focus();
+  }
+
+  // --- the bar above ------------------------------------------------------------------------------------------
+
+  const tool = (name, text, title, onclick) =>
+    h("button", { type: "button", class: "toggle", title, onclick }, icon(name), h("span", {}, text));
   const title = h("span", { class: "name" });
   const position = h("span", { class: "position" });
-  const boxTool = h(
-    "button",
-    { type: "button", class: "toggle", title: "Draw a box around the object and find again (B)" },
-    icon("box"),
-    h("span", {}, "Box"),
-  );
-  boxTool.onclick = () => ((boxing = !boxing), render());
+  const boxTool = tool("box", "Box", "Draw a box around the object and find again (B)", () => draw("box"));
   const whole = h("button", { type: "button", class: "text" }, "Use the whole photo");
   whole.onclick = () => (store.change((doc) => edits.boxQuery(doc, index(), null)), finder.start());
-  const previous = iconButton("left", "Previous photo", () => step(-1));
-  const next = iconButton("right", "Next photo", () => step(1));
+  const pair = tool("compare", "Compare", "The pose before the last search beside it (C)", toggleCompare);
+  const drawer = tool("keypoints", "Keypoints", "Keypoints and objects", () =>
+    store.show({ drawer: store.look.drawer === "found" ? null : "found" }),
+  );
+  drawer.classList.add("opens-drawer");
   const back = h(
     "button",
-    { type: "button", onclick: actions.back, title: "Back to all photos (Esc)" },
+    { type: "button", onclick: actions.back, title: "Back to all photos (Esc)", "aria-label": "All photos" },
     icon("left"),
-    "All photos",
+    h("span", {}, "All photos"),
   );
-  tools.append(
+  document.getElementById("review-tools").append(
     back,
     title,
     h("span", { class: "space" }),
-    boxTool,
     whole,
+    boxTool,
+    pair,
     zoomButtons(() => stage),
-    previous,
-    position,
-    next,
+    drawer,
   );
 
-  function step(by) {
-    const to = index() + by;
-    if (to < 0 || to >= store.doc.queries.length) return;
-    boxing = false;
-    store.show({ query: to, selected: null });
-    actions.say(`${store.photos[query().photo].name}, photo ${to + 1} of ${store.doc.queries.length}`);
+  function draw(what) {
+    drawing = drawing === what ? null : what;
+    render();
+    if (drawing) stage.focus();
   }
 
-  // --- the panel ----------------------------------------------------------------------------------------------
+  /** Stop drawing a box; false if none is drawn. */
+  function cancel() {
+    if (!drawing) return false;
+    drawing = null;
+    render();
+    return true;
+  }
 
-  const words = h("p", { class: "hint" });
+  function toggleCompare() {
+    store.show({ compare: !store.look.compare });
+  }
+
+  // --- the bar below ------------------------------------------------------------------------------------------
+
+  const previous = iconButton("left", "Previous photo", () => step(-1), { title: "Previous photo (←)" });
+  const next = iconButton("right", "Next photo", () => step(1), { title: "Next photo (→)" });
   const accept = h(
     "button",
-    { type: "button", class: "primary", title: "Accept (A)", onclick: toggleAccepted },
+    { type: "button", class: "primary", title: "Accept (A); Space accepts and goes on", onclick: toggleAccepted },
     icon("tick"),
     h("span", {}, "Accept"),
   );
@@ -91,124 +155,161 @@ export function createReview(store, finder, actions) {
     "button",
     { type: "button", title: "Use as another shot (S)", onclick: useAsShot },
     icon("plus"),
-    "Use as another shot",
+    h("span", {}, "Use as ", h("span", { class: "wide" }, "another "), "shot"),
   );
+  const timeline = createTimeline(store, open);
+  document
+    .getElementById("review-actions")
+    .append(
+      timeline.element,
+      h("div", { class: "row" }, previous, position, next, h("span", { class: "space" }), teach, accept),
+    );
+
+  // --- the panel ----------------------------------------------------------------------------------------------
+
+  const words = h("p", { class: "hint", role: "status" });
   const again = h(
     "button",
-    { type: "button", class: "text", onclick: () => finder.again([query()]) },
+    { type: "button", class: "text", onclick: () => finder.again([query()]), title: "What you moved stays" },
     icon("again"),
     "Find again",
   );
-  const list = h("ol", { class: "scores" });
-  const update = pool(
-    list,
-    (k) => {
-      const bar = h("span", { class: "bar" });
-      const [name, number] = [h("span", { class: "name" }), h("span", { class: "value" })];
-      const dot = s("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" }, s("circle", { cx: 8, cy: 8, r: 5.5 }));
-      const row = h(
-        "button",
-        { type: "button", onclick: () => choose(k) },
-        dot,
-        name,
-        h("span", { class: "track" }, bar),
-        number,
-      );
-      return Object.assign(h("li", {}, row), { row, bar, name, number, dot });
-    },
-    (item, { name, place, score, moved, faded }, k) => {
-      set(item.dot.firstChild, { fill: place ? colour(k) : "none", stroke: place ? null : colour(k) });
-      item.name.textContent = name;
-      item.number.textContent = !place ? "not found" : moved ? "moved" : score.toFixed(2);
-      item.bar.style.width = `${100 * (!place ? 0 : moved ? 1 : score)}%`;
-      const told = !place ? "not found, choose to place it" : moved ? "moved by you" : `score ${score.toFixed(2)}`;
-      set(item.row, {
-        class: [store.look.selected === k && "selected", faded && "faded", moved && "moved", !place && "missing"]
-          .filter(Boolean)
-          .join(" "),
-        "aria-label": `${name}, ${told}`,
-        title: place ? null : "Not found. Choose it, then click where it is.",
-      });
-    },
-  );
-  panel.append(h("h2", {}, "Found"), words, h("div", { class: "column" }, accept, teach), list, again);
+  const forget = h("button", { type: "button", class: "text" }, "Forget my corrections");
+  forget.onclick = () => {
+    store.change((doc) => edits.forgetCorrections(doc, index()));
+    finder.again([query()], store.serial);
+  };
+  const scores = createScores(store, choose);
+  const objects = createObjects(store, finder, {
+    open,
+    draw: () => draw("object"),
+    previous: () => neighbour(-1),
+    say: actions.say,
+  });
+  document
+    .getElementById("review-panel")
+    .append(
+      h("h2", {}, "Keypoints"),
+      words,
+      scores.element,
+      h("div", { class: "row" }, again, forget),
+      objects.element,
+    );
 
+  /** Pick a keypoint: to be moved if it is on the photo, else to be placed. */
   function choose(k) {
-    if (pose().keypoints[k]) return stage.focusPoint(k);
-    store.show({ selected: k });
+    if (!query().pose || k >= store.doc.names.length) return;
+    if (query().pose.keypoints[k]) return stage.focusPoint(k);
+    store.show({ selected: k, drawer: null });
     stage.focus();
     actions.say(`Click where ${store.doc.names[k]} is`);
   }
 
+  function hide(k = store.look.selected) {
+    if (k === null || !query().pose?.keypoints[k]) return;
+    store.change((doc) => edits.hideFound(doc, index(), k));
+    actions.say(`${store.doc.names[k]} is not on this photo`);
+    stage.focus();
+  }
+
   function toggleAccepted() {
     const accepted = query().state !== "accepted";
-    store.change((doc) => edits.acceptQuery(doc, index(), accepted));
+    store.change((doc) => edits.acceptQueries(doc, [index()], accepted));
     actions.say(accepted ? "Accepted" : "No longer accepted");
   }
 
   function useAsShot() {
     const photo = store.photos[query().photo];
-    const others = store.doc.queries.filter((item) => item.state !== "accepted").length;
+    const others = store.doc.queries.filter((item) => item.state !== "accepted" && item !== query());
     store.change((doc) => edits.useAsShot(doc, index(), photo));
-    actions.say(`${photo.name} is now a shot.${others ? " Finding the others again." : ""}`);
-    finder.again();
+    actions.say(`${photo.name} is now a shot.${others.length ? " Finding the others again." : ""}`);
+    finder.again(others, store.serial).then(() => actions.taught(photo));
   }
+
+  function told(item) {
+    const { doc } = store;
+    const missing = doc.names.filter((_, k) => item.pose && !item.pose.keypoints[k] && !item.pose.moved[k]);
+    const fell = item.earlier && item.pose ? compare(item.earlier, item.pose).collapsed : [];
+    if (drawing) return `Drag a box around ${drawing === "object" ? "another" : "the"} object.`;
+    if (item.state === "failed") return item.error;
+    if (item.state === "waiting" || (finder.progress && finder.searches(item)))
+      return item.pose ? "Waiting to be searched again; the pose stays until then." : "Waiting to be searched.";
+    if (placing() !== null) return `Click where ${doc.names[placing()]} is.`;
+    if (missing.length) return `Not found: ${missing.join(", ")}. Choose one below to place it.`;
+    if (fell.length)
+      return `Since the last search at one place: ${fell.map(([i, j]) => `${doc.names[i]} and ${doc.names[j]}`).join(", ")}.`;
+    if (doc.shots.some((shot) => shot.photo === item.photo)) return "This photo is one of your shots.";
+    return "Drag a keypoint that is wrong. A corrected photo can teach the model.";
+  }
+
+  // --- before and after ---------------------------------------------------------------------------------------
+
+  const picture = h("img", { alt: "", draggable: "false" });
+  const poses = s("svg", { class: "pose", "aria-hidden": "true" });
+  const before = document.getElementById("review-before");
+  before.append(h("div", { class: "still" }, picture, poses), h("figcaption", {}, "Before"));
 
   function render() {
     const { doc, look, photos } = store;
     const item = query();
     if (!item) return;
     const photo = photos[item.photo];
-    const shown = pose();
-    const sure = (k) => shown.moved[k] || shown.scores[k] >= doc.settings.scoreThreshold;
-    const missing = shown ? doc.names.filter((_, k) => !shown.keypoints[k]) : [];
+    const { pose, earlier } = item;
+    const photosShown = order();
+    const comparing = look.compare && Boolean(earlier && pose);
     title.textContent = title.title = photo.name;
-    position.textContent = `${look.query + 1} of ${doc.queries.length}`;
-    set(previous, { disabled: look.query === 0 });
-    set(next, { disabled: look.query === doc.queries.length - 1 });
-    set(boxTool, { "aria-pressed": String(boxing) });
-    whole.hidden = !item.box;
-    const isShot = doc.shots.some((shot) => shot.photo === item.photo);
-    words.textContent = boxing
-      ? "Drag a box around the object."
-      : item.state === "failed"
-        ? item.error
-        : item.state === "waiting"
-          ? "Waiting to be searched."
-          : placing() !== null
-            ? `Click where ${doc.names[placing()]} is.`
-            : missing.length
-              ? `Not found: ${missing.join(", ")}. Choose one below to place it.`
-              : isShot
-                ? "This photo is one of your shots."
-                : "Drag a keypoint that is wrong. A corrected photo can teach the model.";
+    position.textContent = `${photosShown.indexOf(item.photo) + 1} of ${photosShown.length}`;
+    set(previous, { disabled: neighbour(-1) === null });
+    set(next, { disabled: neighbour(1) === null });
+    set(boxTool, { "aria-pressed": String(drawing === "box") });
+    set(pair, { "aria-pressed": String(comparing), hidden: !earlier || !pose });
+    set(drawer, { "aria-expanded": String(look.drawer === "found") });
+    whole.hidden = !item.box || doc.queries.some((other) => other.photo === item.photo && !other.box);
+    words.textContent = told(item);
     words.classList.toggle("problem", item.state === "failed");
-    set(accept, { disabled: !shown, "aria-pressed": String(item.state === "accepted") });
+    set(accept, { disabled: !pose, "aria-pressed": String(item.state === "accepted") });
     accept.lastChild.textContent = item.state === "accepted" ? "Accepted" : "Accept";
-    set(teach, { disabled: !shown || isShot });
-    again.hidden = item.state === "accepted";
-    const row = (name, k) => {
-      const [place, score, moved] = [shown.keypoints[k], shown.scores[k], shown.moved[k]];
-      return { name, place, score, moved, faded: !place || !sure(k) };
-    };
-    update(shown ? doc.names.map(row) : []);
+    set(teach, { disabled: !pose || doc.shots.some((shot) => shot.photo === item.photo) });
+    again.hidden = item.state === "accepted" || !edits.canFind(doc);
+    forget.hidden = again.hidden || !pose?.moved.some(Boolean);
+    scores.render(item);
+    objects.render();
+    timeline.render();
+    before.hidden = !comparing;
+    if (comparing) {
+      set(picture, { src: api.photoUrl(photo.id) });
+      drawPoses(poses, photo, [earlier], doc.skeleton);
+    }
+    showStage(item, photo, comparing);
+  }
+
+  function showStage({ pose, earlier, box }, photo, comparing) {
+    const { doc, look } = store;
+    const certain = (k) => (pose.moved[k] ? 1 : pose.scores[k]);
+    const edges = (scoreOf) =>
+      doc.skeleton.map(([i, j]) => ({ i, j, kind: "skeleton", score: Math.min(scoreOf(i), scoreOf(j)) }));
+    const others = [...doc.queries.entries()]
+      .filter(([n, other]) => n !== index() && other.photo === photo.id)
+      .map(([n, other]) => ({ n, box: other.box, keypoints: other.pose?.keypoints ?? [], skeleton: doc.skeleton }));
     stage.show({
       photo,
       points: doc.names.map((name, k) => {
-        if (!shown?.keypoints[k]) return null;
-        const [x, y] = shown.keypoints[k];
-        const note = shown.moved[k] ? ", moved" : `, score ${shown.scores[k].toFixed(2)}`;
-        return { x, y, name, note, colour: colour(k), faded: !sure(k) };
+        if (!pose?.keypoints[k]) return null;
+        const [x, y] = pose.keypoints[k];
+        const note = pose.moved[k] ? ", moved" : `, score ${pose.scores[k].toFixed(2)}`;
+        return { x, y, name, note, colour: colour(k), score: certain(k) };
       }),
-      edges: shown ? doc.skeleton.map(([i, j]) => ({ i, j, kind: "skeleton", faded: !sure(i) || !sure(j) })) : [],
-      box: item.box,
-      tool: boxing ? "box" : placing() !== null ? "point" : "move",
+      edges: pose ? edges(certain) : [],
+      ghosts: comparing ? earlier.keypoints : [],
+      others,
+      box,
+      tool: drawing ? "box" : placing() !== null ? "point" : "move",
       selected: look.selected,
       showNames: doc.settings.showNames,
       label: `Photo ${photo.name}. ${
         placing() !== null
           ? `Arrow keys move a crosshair, Enter places ${doc.names[placing()]}.`
-          : "Tab goes to the keypoints, arrow keys move them."
+          : "Digits or Tab pick a keypoint, then arrow keys move it; without one they go from photo to photo."
       }`,
     });
   }
@@ -217,9 +318,15 @@ export function createReview(store, finder, actions) {
     render,
     stage,
     step,
+    choose,
+    hide,
+    correctNext,
+    acceptAndNext,
     toggleAccepted,
+    toggleCompare,
     useAsShot,
-    toggleBox: () => boxTool.click(),
-    ready: () => !accept.disabled,
+    draw,
+    cancel,
+    ready: () => Boolean(query()?.pose),
   };
 }

@@ -14,7 +14,8 @@ const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], Arrow
 
 /**
  * handlers (all optional): place(at), move(k, at, merge), select(k), connect(i, j), cut(i, j), box([x, y, w, h]),
- * remove(k), viewed(viewport). Tools: "point" places and moves, "edge" connects and cuts, "box", "move" moves only.
+ * remove(k), other(n), viewed(viewport). Tools: "point" places and moves, "edge" connects and cuts, "box", "move" moves
+ * only.
  */
 export function createStage(host, handlers) {
   const view = new Viewport();
@@ -61,6 +62,14 @@ export function createStage(host, handlers) {
     });
   }
 
+  /** The smallest other object whose box is around a place of the photo. */
+  function otherAt({ x, y }) {
+    const around = (scene.others ?? []).filter(
+      ({ box }) => box && x >= box[0] && y >= box[1] && x <= box[0] + box[2] && y <= box[1] + box[3],
+    );
+    return around.sort((a, b) => a.box[2] * a.box[3] - b.box[2] * b.box[3])[0]?.n ?? null;
+  }
+
   function join(k) {
     if (from === null) from = k;
     else {
@@ -87,6 +96,8 @@ export function createStage(host, handlers) {
     }
     host.focus({ preventScroll: true });
     const at = view.toPhoto(place);
+    const other = scene.tool === "move" ? otherAt(at) : null;
+    if (other !== null) return handlers.other?.(other);
     if (scene.tool === "point" && view.contains(at)) handlers.place?.(view.onPhoto(at));
   }
 
@@ -193,12 +204,18 @@ export function createStage(host, handlers) {
     } else if (edge && (enter || event.key === "Delete" || event.key === "Backspace")) {
       handlers.cut?.(...edge.dataset.edge.split("-").map(Number));
       host.focus();
-    } else if (event.target === host && arrow && scene.photo) moveCrosshair(arrow, event.shiftKey);
-    else if (event.target === host && enter && crosshair) pressOnPhoto();
+    } else if ((point || edge) && (event.key === "," || event.key === "."))
+      marks.focusNext(point ?? edge, event.key === "," ? -1 : 1);
+    else if (event.target === host && arrow && scene.photo && scene.tool !== "move")
+      moveCrosshair(arrow, event.shiftKey);
+    else if (event.target === host && enter && crosshair && scene.tool !== "move") pressOnPhoto();
     else if (event.key === "Escape" && (from !== null || corner)) {
       [from, corner] = [null, null];
       marks.stretch(null);
       draw();
+    } else if (event.key === "Escape" && (point || edge || scene.selected !== null)) {
+      handlers.select?.(null);
+      host.focus({ preventScroll: true });
     } else return;
     event.preventDefault();
     event.stopPropagation();
@@ -236,7 +253,7 @@ export function createStage(host, handlers) {
     },
     fit: () => (view.fit(), draw()),
     zoom: (factor) => (view.zoom(factor), draw()),
-    focus: () => host.focus(),
+    focus: () => host.focus({ preventScroll: true }),
     focusPoint: marks.focus,
   };
 }

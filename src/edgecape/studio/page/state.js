@@ -4,23 +4,38 @@ const DEEPEST = 200; // steps that can be undone
 
 export function createStore() {
   const listeners = [];
-  let past = [];
+  let past = []; // { doc, serial }, oldest first
   let future = [];
+  let serial = 0; // of the document there is; every step gets the next one
+  let latest = 0;
   let merging = null;
   let telling = false;
   let again = false;
 
   const store = {
     doc: null, // names, skeleton, prior, shots, queries, settings …: what is saved
-    photos: {}, // id → { id, name, width, height }
-    look: { tab: "mark", shot: 0, tool: "point", selected: null, query: null, overlay: false, graph: "drawing" },
+    photos: {}, // id → { id, name, width, height, clip, frame, time }
+    look: {
+      tab: "mark",
+      shot: 0,
+      tool: "point",
+      selected: null, // keypoint
+      query: null, // number of the query that is open, null for the gallery
+      order: [], // ids of photos as the gallery showed them last
+      overlay: false,
+      graph: "drawing",
+      drawer: null, // panel that is open over the photo where the screen is small
+      show: "all", // of order.js: which photos, and in which order
+      sort: "added",
+      compare: false,
+    },
 
     /** Another project: nothing to undo. */
     open({ photos, ...doc }) {
       [past, future, merging] = [[], [], null];
       store.doc = doc;
       store.photos = { ...photos };
-      store.look = { ...store.look, shot: 0, selected: null, query: null };
+      Object.assign(store.look, { shot: 0, selected: null, query: null, order: [], show: "all", compare: false });
       tell();
     },
 
@@ -32,24 +47,37 @@ export function createStore() {
     change(edit, merge = null) {
       const next = edit(store.doc);
       if (next === store.doc) return;
-      if (merge === null || merge !== merging) past.push(store.doc);
-      if (past.length > DEEPEST) past.shift();
+      if (merge === null || merge !== merging) push();
       future = [];
       merging = merge;
       store.doc = next;
       tell();
     },
 
-    /** What no person edited (a pose that was found, a slider): part of every past and future, so undo keeps it. */
-    absorb(edit) {
-      past = past.map(edit);
-      future = future.map(edit);
-      store.doc = edit(store.doc);
+    /** Begin a step to which what is absorbed later will belong; its number. */
+    step() {
+      push();
+      [future, merging] = [[], null];
+      return serial;
+    },
+
+    /**
+     * What no person edited (a pose that was found, a slider). It becomes part of every past and future, so that undo
+     * keeps it; with `since`, only of that step and later ones, so that undoing the step takes it back.
+     */
+    absorb(edit, since = 0) {
+      const late = (entry) => (entry.serial < since ? entry : { ...entry, doc: edit(entry.doc) });
+      past = past.map(late);
+      future = future.map(late);
+      if (serial >= since) store.doc = edit(store.doc);
       tell();
     },
 
-    undo: () => step(past, future),
-    redo: () => step(future, past),
+    undo: () => go(past, future),
+    redo: () => go(future, past),
+    get serial() {
+      return serial;
+    },
     get canUndo() {
       return past.length > 0;
     },
@@ -68,10 +96,16 @@ export function createStore() {
     },
   };
 
-  function step(from, to) {
+  function push() {
+    past.push({ doc: store.doc, serial });
+    if (past.length > DEEPEST) past.shift();
+    serial = ++latest;
+  }
+
+  function go(from, to) {
     if (!from.length) return false;
-    to.push(store.doc);
-    store.doc = from.pop();
+    to.push({ doc: store.doc, serial });
+    ({ doc: store.doc, serial } = from.pop());
     merging = null;
     tell();
     return true;
