@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from edgecape import EdgeCape, Support
+from edgecape.evaluation.cost import stock
 
 
 def main() -> None:
@@ -27,13 +28,13 @@ def main() -> None:
     given = options.parse_args()
     plain = EdgeCape.from_pretrained()
     model = plain if given.exported is None else EdgeCape.from_pretrained(given.exported)
-    runtime = plain.torch_runtime
-    pixels = torch.zeros(1, 3, *runtime.size)
+    passing = stock(plain.torch_runtime.backbone)
+    pixels = torch.zeros(1, 3, *plain.torch_runtime.size)
 
     def backbone() -> float:
         start = time.perf_counter()
         with torch.inference_mode():
-            runtime.backbone(pixels)
+            passing(pixels)
         return time.perf_counter() - start
 
     data = json.loads((given.data / f"annotations/{given.split}.json").read_text())

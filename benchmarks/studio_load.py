@@ -95,13 +95,16 @@ def backbone_seconds(model: Any, batch: int = 8, times: int = 3) -> float:
     """Of one photo, in a batch."""
     import torch
 
+    from edgecape.evaluation.cost import stock
+
     runtime = model.torch_runtime
+    backbone = stock(runtime.backbone)
     frames = torch.rand(batch, 3, *runtime.size, device=runtime.device)
     found = []
     with torch.inference_mode():
         for _ in range(times + 1):
             start = time.perf_counter()
-            runtime.backbone(frames)
+            backbone(frames)
             found.append((time.perf_counter() - start) / batch)
     return statistics.median(found[1:])
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
+import math
 import os
 import statistics
 import time
@@ -19,6 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from edgecape.io.files import atomic_path
 from edgecape.matching.multiview import UPRIGHT_VIEWS, MultiView, SupportViews
 from edgecape.model.backbone import Backbone
+from edgecape.model.linear import HAS_ONEDNN, Linear
 from edgecape.model.network import Network
 from edgecape.predictor import EdgeCape
 from edgecape.runtime.base import Effort, Frames
@@ -87,10 +90,27 @@ def count_costs(network: Network, backbone: Backbone, keypoints: int = 17) -> li
     return parts
 
 
+def _of_linear(x: Sequence[int], weight: Sequence[int], *_: object, **__: object) -> int:
+    """Operations of a product by oneDNN, which torch does not count; told the shapes."""
+    return 2 * math.prod(x) * weight[0]
+
+
+_BY_ONEDNN = {torch.ops.mkldnn._linear_pointwise: _of_linear} if HAS_ONEDNN else {}
+
+
+def stock(backbone: Backbone) -> Backbone:
+    """The same, with matrix products as torch does them by itself: what others pay for a pass."""
+    plain = copy.deepcopy(backbone)
+    for part in plain.modules():
+        if isinstance(part, Linear):
+            part.__class__ = nn.Linear  # type: ignore[assignment]
+    return plain
+
+
 def _operations(children: dict[str, nn.Module], run: Callable[[], Given]) -> tuple[Counter[str], Given]:
     """Operations of a computation in each of these modules, and besides; and what it gave."""
     counted: Counter[str] = Counter()
-    with FlopCounterMode(display=False) as counter:
+    with FlopCounterMode(display=False, custom_mapping=_BY_ONEDNN) as counter:
 
         def entered(*_: object) -> None:
             begun.append(counter.get_total_flops())
@@ -119,7 +139,7 @@ class Timing(NamedTuple):
     what: str
     at: int  # how many keypoints, photos in a batch, or supports
     seconds: float  # median
-    ratio: float  # to t_b, one plain forward of the backbone on one frame
+    ratio: float  # to t_b, one forward of the backbone on one frame with torch's own matrix products
 
 
 def measure_speed(
@@ -137,14 +157,17 @@ def measure_speed(
     (height, width), rng = runtime.size, np.random.default_rng(0)
     photos = list(rng.integers(0, 256, (max((*batches, *shots)) + 1, height, width, 3), dtype=np.uint8))
     pixels = torch.zeros(1, 3, height, width, device=runtime.device)
+    plain = stock(runtime.backbone)
 
     def support(photo: Frames, number: int = keypoints[0], edges: int = 4) -> Support:
         points = np.random.default_rng(number).random((number, 2)) * (width, height)
         return Support(photo, points, [(k, k + 1) for k in range(edges)])
 
-    def backbone() -> None:
+    def passes(module: Backbone, size: int = 1) -> None:
         with torch.inference_mode():
-            runtime.backbone(pixels)
+            module(pixels.expand(size, -1, -1, -1))
+
+    backbone = functools.partial(passes, plain)
 
     def time_(run: Callable[[], object], number: int = 1, before: Callable[[], object] | None = None) -> list[float]:
         """Seconds and ratio."""
@@ -163,11 +186,8 @@ def measure_speed(
         ratios = [mine / unit for mine, unit in zip(took[1:], units[1:], strict=True)]
         return [statistics.median(took[1:]), statistics.median(ratios)]
 
-    def passes(size: int) -> None:
-        with torch.inference_mode():
-            runtime.backbone(pixels.expand(size, -1, -1, -1))
-
     found = [Timing("backbone (t_b)", 1, *time_(backbone))]
+    found.append(Timing("backbone, as it predicts", 1, *time_(functools.partial(passes, runtime.folded))))
     prompts = {number: model.prompt(support(photos[0], number)) for number in keypoints}
     efforts: tuple[Effort, ...] = ("fast", "best")
     for number, prompt in prompts.items():
@@ -175,7 +195,7 @@ def measure_speed(
             one = functools.partial(model.predict, prompt, photos[0], effort=effort)
             found.append(Timing(f"query, {effort}", number, *time_(one)))
     for size in batches:
-        found.append(Timing("backbone, each of a batch", size, *time_(functools.partial(passes, size), size)))
+        found.append(Timing("backbone, each of a batch", size, *time_(functools.partial(passes, plain, size), size)))
         for effort in efforts:
             some = functools.partial(
                 model.predict, prompts[keypoints[0]], photos[:size], batch_size=size, effort=effort

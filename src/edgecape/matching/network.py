@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from edgecape.matching.lora import LoRA
 from edgecape.matching.rereading import RereadingDecoder
 from edgecape.matching.settings import MatchingSettings
+from edgecape.model.linear import Linear
 from edgecape.model.network import Matched, Network, Output, SupportEncoding
 from edgecape.model.pose_graph import PoseGraph
 from edgecape.model.positions import sine_of_coordinates
@@ -31,7 +32,7 @@ class MatchingNetwork(Network):
     def __init__(self, settings: NetworkSettings, matching: MatchingSettings):
         super().__init__(settings)
         self.matching = matching
-        self.layout_proj = nn.Linear(settings.width, settings.width) if matching.layout else None
+        self.layout_proj = Linear(settings.width, settings.width) if matching.layout else None
         self.direct = nn.Parameter(torch.tensor(matching.logit_scale / 2)) if matching.direct_cosine else None
         layers = len(settings.backbone.layers)
         self.lora = LoRA(matching.lora, settings.channels // layers) if matching.lora.blocks else None

@@ -28,6 +28,7 @@ from edgecape.matching.settings import RereadingSettings
 from edgecape.matching.voting import from_neighbours, whose_cell, within_two_hops
 from edgecape.model.attention import PositionedCrossAttention
 from edgecape.model.decoder import DecoderLayer, bias_structure
+from edgecape.model.linear import Linear
 from edgecape.model.pose_graph import PoseGraph
 from edgecape.model.proposals import cell_centres, locate
 from edgecape.model.settings import NetworkSettings
@@ -89,14 +90,14 @@ class RereadingLayer(DecoderLayer):
         super().__init__(settings)
         width = settings.width
         start_local(self.to_image, rereading.local_heads, power)
-        self.inject = nn.Linear(width, width)
-        self.inject_voted = nn.Linear(width, width) if rereading.votes else None
-        self.heed = nn.Linear(width, 1) if rereading.votes else None  # the votes; not at all at the start
+        self.inject = Linear(width, width)
+        self.inject_voted = Linear(width, width) if rereading.votes else None
+        self.heed = Linear(width, 1) if rereading.votes else None  # the votes; not at all at the start
         if self.heed is not None:
             nn.init.zeros_(self.heed.weight)
             nn.init.zeros_(self.heed.bias)
         self.norm = nn.LayerNorm(width)
-        self.read = nn.Linear(width, 2 * width)
+        self.read = Linear(width, 2 * width)
         nn.init.zeros_(self.read.weight)
         nn.init.zeros_(self.read.bias)
         self.trust = nn.Parameter(torch.ones(()))  # in the similarity
@@ -136,9 +137,9 @@ class RereadingDecoder(nn.Module):
         self.waves = Waves(width, rereading.reach)
         power = self.waves.power()
         self.layers = nn.ModuleList(RereadingLayer(settings, rereading, power) for _ in range(settings.decoder_layers))
-        self.position_mlp = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width))
+        self.position_mlp = nn.Sequential(Linear(width, width), nn.GELU(), Linear(width, width))
         self.place_mlp = (
-            nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width)) if rereading.places else None
+            nn.Sequential(Linear(width, width), nn.GELU(), Linear(width, width)) if rereading.places else None
         )
         nn.init.zeros_(self.position_mlp[-1].weight)  # type: ignore[arg-type]
         nn.init.zeros_(self.position_mlp[-1].bias)  # type: ignore[arg-type]

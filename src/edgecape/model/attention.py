@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from edgecape.model.linear import Linear, linear
+
 
 def key_bias(usable: Tensor) -> Tensor:
     """Usable keys (B, N) → additive attention mask (B, 1, 1, N).
@@ -22,10 +24,10 @@ class Attention(nn.Module):
     def __init__(self, width: int, heads: int, dropout: float, value_width: int | None = None):
         super().__init__()
         self.heads, self.dropout = heads, dropout
-        self.q_proj = nn.Linear(width, width)
-        self.k_proj = nn.Linear(width, width)
-        self.v_proj = nn.Linear(value_width or width, width)
-        self.out_proj = nn.Linear(width, width)
+        self.q_proj = Linear(width, width)
+        self.k_proj = Linear(width, width)
+        self.v_proj = Linear(value_width or width, width)
+        self.out_proj = Linear(width, width)
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None = None) -> Tensor:
         """query (B, N, width), key (B, M, width), value (B, M, value_width), bias (B, 1 or heads, 1 or N, M)."""
@@ -52,7 +54,7 @@ class PositionedCrossAttention(nn.Module):
     def __init__(self, width: int, heads: int, dropout: float):
         super().__init__()
         self.attention = Attention(2 * width, heads, dropout, value_width=width)
-        self.reduce = nn.Linear(2 * width, width)
+        self.reduce = Linear(2 * width, width)
 
     def forward(
         self,
@@ -76,7 +78,7 @@ class PositionedCrossAttention(nn.Module):
         if not exported and attended.shape[0] * attended.shape[1] < out.out_features:
             return self.reduce(out(attended))
         weight = self.reduce.weight @ out.weight
-        return F.linear(attended, weight, F.linear(out.bias, self.reduce.weight, self.reduce.bias))
+        return linear(attended, weight, linear(out.bias, self.reduce.weight, self.reduce.bias))
 
     def _attend_by_few(self, q: Tensor, key: Tensor, key_position: Tensor | None) -> Tensor:
         """q (B, N, 2d), projected; key (B, M, d), not projected. What all keys share, the softmax does not see."""
@@ -91,11 +93,13 @@ class PositionedCrossAttention(nn.Module):
         return out.transpose(1, 2).flatten(2) + v_proj.bias
 
 
-def _project(projection: nn.Linear, content: Tensor, position: Tensor | None) -> Tensor:
+def _project(projection: Linear, content: Tensor, position: Tensor | None) -> Tensor:
     """projection([content ; position])."""
+    if position is not None and position.dim() == content.dim():
+        return projection(torch.cat((content, position), dim=-1))
     of_content, of_position = projection.weight.chunk(2, dim=1)
-    projected = F.linear(content, of_content, projection.bias)
-    return projected if position is None else projected + F.linear(position, of_position)
+    projected = linear(content, of_content, projection.bias)
+    return projected if position is None else projected + linear(position, of_position)
 
 
 class GraphFeedForward(nn.Module):
@@ -103,9 +107,9 @@ class GraphFeedForward(nn.Module):
 
     def __init__(self, width: int, hidden: int, dropout: float, neighbours: bool):
         super().__init__()
-        self.own = nn.Linear(width, hidden)
-        self.neighbours = nn.Linear(width, hidden) if neighbours else None
-        self.out = nn.Linear(hidden, width)
+        self.own = Linear(width, hidden)
+        self.neighbours = Linear(width, hidden) if neighbours else None
+        self.out = Linear(hidden, width)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, usable: Tensor, A_norm: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from edgecape.model import graph
 from edgecape.model.attention import Attention, GraphFeedForward, PositionedCrossAttention, key_bias
+from edgecape.model.linear import Linear
 from edgecape.model.pose_graph import PoseGraph
 from edgecape.model.positions import sine_of_coordinates
 from edgecape.model.settings import NetworkSettings
@@ -30,7 +31,7 @@ class MarkovBias(nn.Module):
     def __init__(self, hops: int, heads: int):
         super().__init__()
         self.hops = hops
-        self.mlp = nn.Sequential(nn.Linear(hops + 1, hops + heads), nn.ReLU(), nn.Linear(hops + heads, heads))
+        self.mlp = nn.Sequential(Linear(hops + 1, hops + heads), nn.ReLU(), Linear(hops + heads, heads))
 
     def forward(self, structure: Tensor) -> Tensor:
         """Hop powers (hops+1, B, K, K) → (B, heads, K, K)."""
@@ -102,8 +103,8 @@ class CoordinateMLP(nn.Sequential):
     def __init__(self, width: int):
         hidden: list[nn.Module] = []
         for _ in range(3):
-            hidden += [nn.Linear(width, width), nn.GELU()]
-        last = nn.Linear(width, 2)
+            hidden += [Linear(width, width), nn.GELU()]
+        last = Linear(width, 2)
         nn.init.zeros_(last.weight)
         nn.init.zeros_(last.bias)
         super().__init__(*hidden, last)
@@ -116,7 +117,7 @@ class GraphDecoder(nn.Module):
         self.settings = settings
         self.layers = nn.ModuleList(DecoderLayer(settings) for _ in range(settings.decoder_layers))
         self.steps = nn.ModuleList(CoordinateMLP(width) for _ in range(settings.decoder_layers))
-        self.position_mlp = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width))
+        self.position_mlp = nn.Sequential(Linear(width, width), nn.GELU(), Linear(width, width))
         self.norm = nn.LayerNorm(width)
 
     def forward(

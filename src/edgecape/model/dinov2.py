@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from edgecape.model.linear import Linear
+
 EPSILON = 1e-6  # of the layer norms
 
 
@@ -48,8 +50,8 @@ class SelfAttention(nn.Module):
     def __init__(self, width: int, heads: int):
         super().__init__()
         self.heads = heads
-        self.q_proj, self.k_proj, self.v_proj = (nn.Linear(width, width) for _ in range(3))
-        self.o_proj = nn.Linear(width, width)
+        self.q_proj, self.k_proj, self.v_proj = (Linear(width, width) for _ in range(3))
+        self.o_proj = Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.o_proj(attend(self.q_proj(x), self.k_proj(x), self.v_proj(x), self.heads))
@@ -73,7 +75,7 @@ class LayerScale(nn.Module):
 class MLP(nn.Module):
     def __init__(self, width: int):
         super().__init__()
-        self.fc1, self.fc2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.fc1, self.fc2 = Linear(width, 4 * width), Linear(4 * width, width)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.fc2(F.gelu(self.fc1(x)))
@@ -83,7 +85,7 @@ class GatedMLP(nn.Module):
     def __init__(self, width: int):
         super().__init__()
         hidden = (4 * width * 2 // 3 + 7) // 8 * 8
-        self.weights_in, self.weights_out = nn.Linear(width, 2 * hidden), nn.Linear(hidden, width)
+        self.weights_in, self.weights_out = Linear(width, 2 * hidden), Linear(hidden, width)
 
     def forward(self, x: Tensor) -> Tensor:
         gate, value = self.weights_in(x).chunk(2, dim=-1)
@@ -126,13 +128,13 @@ class FusedBlock(nn.Module):
         return x + self.mlp(self.norm2(x))
 
 
-def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:
-    layer = nn.Linear(weight.shape[1], weight.shape[0], device="meta")
+def _linear(weight: Tensor, bias: Tensor) -> Linear:
+    layer = Linear(weight.shape[1], weight.shape[0], device="meta")
     layer.weight, layer.bias = (nn.Parameter(x.detach(), requires_grad=False) for x in (weight, bias))
     return layer
 
 
-def _scaled(layer: nn.Linear, scale: LayerScale) -> nn.Linear:
+def _scaled(layer: Linear, scale: LayerScale) -> Linear:
     return _linear(layer.weight * scale.lambda1[:, None], layer.bias * scale.lambda1)
 
 

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from edgecape.model.attention import Attention, key_bias
+from edgecape.model.linear import Linear
 from edgecape.model.settings import NetworkSettings
 
 
@@ -15,8 +16,8 @@ class EncoderLayer(nn.Module):
         super().__init__()
         width, dropout = settings.width, settings.dropout
         self.attention = Attention(width, settings.heads, dropout)
-        self.linear1 = nn.Linear(width, settings.ffn)
-        self.linear2 = nn.Linear(settings.ffn, width)
+        self.linear1 = Linear(width, settings.ffn)
+        self.linear2 = Linear(settings.ffn, width)
         self.norm1 = nn.LayerNorm(width)
         self.norm2 = nn.LayerNorm(width)
         self.dropout = nn.Dropout(dropout)

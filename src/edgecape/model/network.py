@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from edgecape.model.decoder import GraphDecoder
 from edgecape.model.encoder import Encoder
+from edgecape.model.linear import Linear
 from edgecape.model.pose_graph import PoseGraph, PoseGraphPredictor, pose_graph
 from edgecape.model.positions import sine_of_grid
 from edgecape.model.proposals import ProposalGenerator, Proposals, locate
@@ -59,7 +60,7 @@ class Network(nn.Module):
         super().__init__()
         self.settings = settings = settings or NetworkSettings()
         self.image_proj = nn.Conv2d(settings.channels, settings.width, kernel_size=1)
-        self.keypoint_proj = nn.Linear(settings.channels, settings.width)
+        self.keypoint_proj = Linear(settings.channels, settings.width)
         self.encoder = Encoder(settings)
         self.proposal_generator = ProposalGenerator(settings.width)
         self.pose_graph = PoseGraphPredictor(settings) if settings.graph == "predicted" else None

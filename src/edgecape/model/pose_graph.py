@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from edgecape.model import graph
 from edgecape.model.attention import Attention, GraphFeedForward, PositionedCrossAttention, key_bias
+from edgecape.model.linear import Linear
 from edgecape.model.settings import NetworkSettings
 from edgecape.model.tokens import mean_over_shots
 
@@ -70,10 +71,10 @@ class ResidualEdges(nn.Module):
         self.kind, self.heads = settings.residual, settings.heads
         width = settings.width
         if self.kind == "mlp":
-            self.pair = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Linear(width, 1))
+            self.pair = nn.Sequential(Linear(2 * width, width), nn.ReLU(), Linear(width, 1))
         elif self.kind == "attention":
-            self.q_proj, self.k_proj = nn.Linear(width, width), nn.Linear(width, width)
-            self.mix = nn.Linear(settings.heads, 1)
+            self.q_proj, self.k_proj = Linear(width, width), Linear(width, width)
+            self.mix = Linear(settings.heads, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         if self.kind == "cosine":

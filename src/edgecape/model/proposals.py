@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from edgecape.model.linear import Linear
+
 
 class Proposals(NamedTuple):
     similarity: Tensor  # (B, K, h, w), logits
@@ -40,9 +42,9 @@ def locate(similarity: Tensor) -> Proposals:
 class ProposalGenerator(nn.Module):
     def __init__(self, width: int):
         super().__init__()
-        self.support_proj = nn.Linear(width, width)
-        self.query_proj = nn.Linear(width, width)
-        self.dynamic_proj = nn.Sequential(nn.Linear(width, width // 2), nn.ReLU(), nn.Linear(width // 2, width))
+        self.support_proj = Linear(width, width)
+        self.query_proj = Linear(width, width)
+        self.dynamic_proj = nn.Sequential(Linear(width, width // 2), nn.ReLU(), Linear(width // 2, width))
 
     def forward(self, image: Tensor, keypoints: Tensor) -> Tensor:
         """Refined image (B, hw, d) and keypoints (B, K, d) → similarity (B, K, hw)."""
