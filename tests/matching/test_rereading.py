@@ -1,4 +1,4 @@
-"""The decoder that reads the similarity again: exact attention, a silent start, and what it can be told."""
+"""The decoder that reads the similarity again: a silent start, and what it can be told."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 
 from edgecape.errors import SettingsError
 from edgecape.matching.network import build_network
-from edgecape.matching.rereading import FewQueriesAttention, Waves
+from edgecape.matching.rereading import Waves, start_local
 from edgecape.matching.settings import MatchingSettings, RereadingSettings
 from edgecape.matching.voting import dual_softmax
 from edgecape.model.attention import PositionedCrossAttention
@@ -25,23 +25,12 @@ UNTOLD = MatchingSettings(layout=False, rereading=RereadingSettings(places=False
 
 
 @torch.no_grad()
-def test_attention_of_few_queries_is_the_published_one():
-    torch.manual_seed(0)
-    published, ours = (kind(16, 4, 0.0).eval() for kind in (PositionedCrossAttention, FewQueriesAttention))
-    for parameter in published.parameters():
-        parameter.normal_()
-    ours.load_state_dict(published.state_dict())
-    inputs = (torch.randn(2, 5, 16), torch.randn(2, 5, 16), torch.randn(2, 9, 16), torch.randn(9, 16))
-    torch.testing.assert_close(ours(*inputs), published(*inputs), atol=1e-4, rtol=1e-4)
-
-
-@torch.no_grad()
 def test_a_local_head_starts_by_looking_round_its_point():
     """With cells that hold their own place, what it sees is where it looks."""
     width, side = 64, 16
     waves, centres = Waves(width, REACH), cell_centres(side, side)
-    attention = FewQueriesAttention(width, 2, 0.0).eval()
-    attention.start_local(1, waves.power())
+    attention = PositionedCrossAttention(width, 2, 0.0).eval()
+    start_local(attention, 1, waves.power())
     cells = torch.zeros(1, side * side, width)
     cells[0, :, :2] = centres
     for projection in (attention.attention.v_proj, attention.attention.out_proj, attention.reduce):

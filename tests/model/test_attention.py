@@ -41,10 +41,11 @@ def test_attention_with_hidden_keys_and_a_bias_per_head():
 
 @pytest.mark.parametrize("keys", [7, 40])  # 40: queries are few, and keys and values are not projected
 @pytest.mark.parametrize("placed", ["query", "key", "both", "shared"])
+@pytest.mark.parametrize("training", [True, False])
 @torch.no_grad()
-def test_cross_attention_concatenates_content_and_position(placed, keys):
+def test_cross_attention_concatenates_content_and_position(training, placed, keys):
     """A missing position is zeros; one without a batch holds for all samples."""
-    ours = PositionedCrossAttention(width=8, heads=2, dropout=0.0).eval()
+    ours = PositionedCrossAttention(width=8, heads=2, dropout=0.0).train(training)
     for bias in (ours.attention.q_proj.bias, ours.attention.k_proj.bias, ours.attention.v_proj.bias):
         bias.normal_()
     query, key = torch.randn(2, 5, 8), torch.randn(2, keys, 8)
@@ -60,6 +61,13 @@ def test_cross_attention_concatenates_content_and_position(placed, keys):
     theirs = torch_attention(ours.attention)
     expected, _ = theirs(joined(query, query_position), joined(key, key_position), key)
     torch.testing.assert_close(found, ours.reduce(expected))
+
+
+@torch.no_grad()
+def test_few_queries_have_dropout_too():
+    ours = PositionedCrossAttention(width=8, heads=2, dropout=0.5)
+    inputs = (torch.randn(2, 5, 8), torch.randn(2, 5, 8), torch.randn(2, 40, 8), torch.randn(40, 8))
+    assert not torch.equal(ours(*inputs), ours(*inputs))
 
 
 def test_keys_that_nobody_can_use():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,20 @@ SCREENS = {
     "tablet": {"width": 1024, "height": 768},
     "laptop": {"width": 1440, "height": 900},
 }
-VIEWS = ("empty", "mark", "naming", "edges", "matrix", "find", "review", "compare", "objects", "help", "project", "export")
+VIEWS = (
+    "empty",
+    "mark",
+    "naming",
+    "edges",
+    "matrix",
+    "find",
+    "review",
+    "compare",
+    "objects",
+    "help",
+    "project",
+    "export",
+)
 
 OVERFLOWS = """() => [...document.querySelectorAll("button, input, select, a, p, h2, label, summary, output")]
     .filter((element) => element.checkVisibility({ visibilityProperty: true }) && !element.closest(".sr, .skip, .shots"))
@@ -113,7 +125,7 @@ def test_every_view_on_every_screen(visit: Visit, beetles: Any, screen: str, sch
         if view in ("edges", "review"):
             stage = page.locator(".stage:visible").bounding_box()
             share = stage["width"] * stage["height"] / SCREENS[screen]["width"] / SCREENS[screen]["height"]
-            assert share > 0.5 or screen == "laptop" and share > 0.4, (view, share)
+            assert share > 0.5 or (screen == "laptop" and share > 0.4), (view, share)
 
     walk(person, beetles, check)
     assert sorted(seen) == sorted(VIEWS)

@@ -189,7 +189,9 @@ def test_a_keypoint_added_later_leaves_what_was_accepted(visit: Visit) -> None:
     page.keyboard.press("f")
     queries = person.saved()["queries"]
     assert [query["state"] for query in queries] == ["accepted", "predicted"]
-    assert [query["pose"]["keypoints"] for query in queries] == [query["pose"]["keypoints"] + [None] for query in before]
+    assert [query["pose"]["keypoints"] for query in queries] == [
+        query["pose"]["keypoints"] + [None] for query in before
+    ]
     page.get_by_text("2 found with other marks").wait_for()
     person.press("Find again")
     after = person.searched()["queries"]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from edgecape.training.settings import RECIPES, TrainSettings, recipe
+
+if TYPE_CHECKING:
+    from edgecape.data.dataset import Dataset
 
 
 @dataclass(frozen=True)
@@ -20,14 +24,15 @@ class Train:
     method of the family.
     """
 
-    data: Path
-    """COCO-keypoints file with the training categories."""
-    images: Path
-    """Folder its file names are relative to."""
+    data: tuple[Path, ...]
+    """COCO-keypoints files with the training categories."""
+    images: tuple[Path, ...]
+    """Folder that their file names are relative to: one for all files, or one for each."""
     out: Path
     """Folder of the run: settings, log, curves, checkpoints, models."""
-    val: Path | None = None
-    """COCO-keypoints file with other categories, to choose the best weights and to fit scores on."""
+    val: tuple[Path, ...] = ()
+    """COCO-keypoints files with other categories, to choose the best weights and to fit scores on; in the folders of
+    --images, in the same order."""
     method: str | None = None
     """Method of the family to train by this recipe, such as graphcape; EdgeCape if not given."""
     phases: tuple[str, ...] = ()
@@ -43,7 +48,6 @@ def train(options: Annotated[Train, tyro.conf.arg(name="")]) -> int:
     from dataclasses import replace
 
     from edgecape.data.features import FeatureStore
-    from edgecape.data.objects import read_coco
     from edgecape.errors import SettingsError
     from edgecape.training.loop import train as run
     from edgecape.training.methods import as_method
@@ -59,8 +63,8 @@ def train(options: Annotated[Train, tyro.conf.arg(name="")]) -> int:
         settings = replace(settings, phases=tuple(known[name] for name in options.phases))
     settings.check()
     start = None if options.start is None else load_model(options.start).head
-    dataset = read_coco(options.data, options.images)
-    validation = None if options.val is None else read_coco(options.val, options.images)
+    dataset = read_all(options.data, options.images)
+    validation = read_all(options.val, options.images) if options.val else None
     for data in filter(None, (dataset, validation)):
         print(f"{data.name}: {len(data.categories)} categories, {len(data.instances)} objects")
         for note in data.notes:
@@ -78,6 +82,19 @@ def train(options: Annotated[Train, tyro.conf.arg(name="")]) -> int:
     run(settings, dataset, store, options.out, validation, start)
     print(f"done: models of each phase, log and curves are in {options.out}")
     return 0
+
+
+def read_all(files: Sequence[Path], images: Sequence[Path]) -> Dataset:
+    """Files as one data set, their photos in one folder or in one for each."""
+    from edgecape.data.dataset import joined
+    from edgecape.data.objects import read_coco
+    from edgecape.errors import SettingsError
+
+    if len(images) not in (1, len(files)):
+        raise SettingsError(f"{len(files)} files with {len(images)} folders of images; give one, or one for each file")
+    folders = images if len(images) == len(files) else [images[0]] * len(files)
+    found = [read_coco(file, folder) for file, folder in zip(files, folders, strict=True)]
+    return found[0] if len(found) == 1 else joined(found)
 
 
 def main(arguments: list[str]) -> int:

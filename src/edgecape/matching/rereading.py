@@ -41,50 +41,19 @@ class Reread(NamedTuple):
     logits: Tensor  # (layers, B, K, h, w)
 
 
-class FewQueriesAttention(PositionedCrossAttention):
-    """The same function of the same weights, for few queries and many cells: instead of projecting every cell to a key
-    and a value, queries are projected to the space of cells, and the average of cells to a value. Attention itself has
-    no dropout."""
-
-    def forward(
-        self,
-        query: Tensor,
-        query_position: Tensor | None,
-        key: Tensor,
-        key_position: Tensor | None,
-        bias: Tensor | None = None,
-    ) -> Tensor:
-        attention, heads, d = self.attention, self.attention.heads, key.shape[-1]
-        if query_position is None or key_position is None or bias is not None:
-            raise ValueError("both sides need a position, and all cells are seen")
-        K = query.shape[1]
-        q = attention.q_proj(torch.cat((query, query_position), dim=-1)).unflatten(-1, (heads, -1))  # (B, K, H, c)
-        q = q * q.shape[-1] ** -0.5
-        of_content, of_position = (part.unflatten(0, (heads, -1)) for part in attention.k_proj.weight.split(d, dim=1))
-        # The bias of k_proj is the same for all cells: softmax does not see it.
-        in_cells = torch.einsum("bkhc,hcd->bhkd", q, of_content).flatten(1, 2)  # (B, H · K, d)
-        keys = torch.einsum("nd,hcd->hcn", key_position, of_position)
-        where = torch.einsum("bkhc,hcn->bhkn", q, keys).flatten(1, 2)
-        weights = torch.baddbmm(where, in_cells, key.transpose(1, 2)).softmax(dim=-1)  # (B, H · K, hw)
-        seen = (weights @ key).unflatten(1, (heads, K))  # (B, H, K, d)
-        of_value = attention.v_proj.weight.unflatten(0, (heads, -1))
-        values = torch.einsum("bhkd,hcd->bkhc", seen, of_value).flatten(2) + attention.v_proj.bias
-        out: Tensor = self.reduce(attention.out_proj(values))
-        return out
-
-    @torch.no_grad()
-    def start_local(self, number: int, power: Tensor) -> None:
-        """The first `number` heads start by looking at what is near the query's position, whatever it shows. power: of
-        each channel of the waves."""
-        attention = self.attention
-        width = len(power)  # of content, and of position
-        rows = 2 * width // attention.heads  # of a head: it sees the slowest waves
-        gain = (LOCAL * rows**0.5 / power[:rows].sum()).sqrt()
-        for head in range(number):
-            for projection in (attention.q_proj, attention.k_proj):
-                mine = projection.weight[head * rows : (head + 1) * rows]
-                mine.zero_()
-                mine[:, width : width + rows] = gain * torch.eye(rows)
+@torch.no_grad()
+def start_local(cross: PositionedCrossAttention, number: int, power: Tensor) -> None:
+    """The first `number` heads start by looking at what is near the query's position, whatever it shows. power: of each
+    channel of the waves."""
+    attention = cross.attention
+    width = len(power)  # of content, and of position
+    rows = 2 * width // attention.heads  # of a head: it sees the slowest waves
+    gain = (LOCAL * rows**0.5 / power[:rows].sum()).sqrt()
+    for head in range(number):
+        for projection in (attention.q_proj, attention.k_proj):
+            mine = projection.weight[head * rows : (head + 1) * rows]
+            mine.zero_()
+            mine[:, width : width + rows] = gain * torch.eye(rows)
 
 
 class Waves(nn.Module):
@@ -120,8 +89,7 @@ class RereadingLayer(DecoderLayer):
     def __init__(self, settings: NetworkSettings, rereading: RereadingSettings, power: Tensor):
         super().__init__(settings)
         width = settings.width
-        self.to_image = FewQueriesAttention(width, settings.heads, settings.dropout)
-        self.to_image.start_local(rereading.local_heads, power)
+        start_local(self.to_image, rereading.local_heads, power)
         self.inject = Linear(width, width)
         self.inject_voted = Linear(width, width) if rereading.votes else None
         self.heed = Linear(width, 1) if rereading.votes else None  # the votes; not at all at the start

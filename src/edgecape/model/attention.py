@@ -68,7 +68,8 @@ class PositionedCrossAttention(nn.Module):
         q = _project(self.attention.q_proj, query, query_position)
         exported = torch.compiler.is_exporting()  # one graph for any number; what it multiplies first costs nothing
         few = exported or query.shape[1] * self.attention.heads <= key.shape[1]
-        if few and bias is None and not self.training:
+        dropout = self.training and self.attention.dropout > 0
+        if few and bias is None and not dropout:
             attended = self._attend_by_few(q, key, key_position)
         else:
             k = _project(self.attention.k_proj, key, key_position)

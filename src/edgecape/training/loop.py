@@ -17,11 +17,12 @@ from torch import Tensor
 from edgecape.data.dataset import Dataset
 from edgecape.data.features import FeatureStore
 from edgecape.errors import EdgeCapeError, SettingsError, WeightsError, require
-from edgecape.matching.network import build_network
+from edgecape.matching.network import build_network, lora_of
 from edgecape.model.network import Network
 from edgecape.training.checkpoints import load_checkpoint, save_checkpoint
 from edgecape.training.initialise import start_from_matching, start_new_parts
 from edgecape.training.objective import Objective
+from edgecape.training.pseudo_labels import PseudoLabels, make_labels
 from edgecape.training.run import Run
 from edgecape.training.sampler import Batch, EpisodeSampler
 from edgecape.training.settings import PhaseSettings, TrainSettings
@@ -66,7 +67,9 @@ def train(
         network = enter_phase(network, settings, index)
         if index < first:
             continue
-        trainer = PhaseTrainer(settings, index, network, dataset, store, accelerator, run, validate)
+        with accelerator.main_process_first():  # it makes them, the others find them
+            labels = labels_of(settings, index, network, dataset, store, folder)
+        trainer = PhaseTrainer(settings, index, network, dataset, store, accelerator, run, validate, labels)
         network = trainer.train(state if index == first else None)
         state = None
     return network
@@ -128,6 +131,25 @@ def enter_phase(network: Network, settings: TrainSettings, index: int) -> Networ
     return adopt(grown, network.state_dict())
 
 
+def labels_of(
+    settings: TrainSettings, index: int, network: Network, dataset: Dataset, store: FeatureStore, folder: Path
+) -> PseudoLabels | None:
+    """The pseudo-labels of a phase that learns from some, made by the network with which it begins."""
+    phase = settings.phases[index]
+    episodes = settings.episodes_of(phase)
+    if not episodes.pseudo_labelled:
+        return None
+    path = folder / f"{phase.name}.labels.npz"
+    if not path.exists():
+        members = [objects[: episodes.most_objects or None] for objects in dataset.by_category]
+        network = network.to(next(store.backbone.parameters()).device).eval()
+        sees = store.with_lora(lora_of(network))
+        labels = make_labels(dataset, members, network, sees, settings.labels, settings.seed)
+        labels.save(path)
+        print(f"  pseudo-labels of phase {phase.name}: {len(labels.points)} on {len(labels.pairs)} pairs of objects")
+    return PseudoLabels.load(path)
+
+
 def hide(batch: Batch, share: float, seeds: Iterator[tuple[int, ...]]) -> Tensor:
     """Keypoints (B, K) to hide for the graph loss: a share of the visible ones of each sample."""
     hidden = torch.zeros_like(batch.visible)
@@ -155,12 +177,13 @@ class PhaseTrainer:
         accelerator: Any,
         run: Run,
         validate: Validation | None,
+        labels: PseudoLabels | None = None,
     ):
         self.settings, self.index, self.network = settings, index, network
         self.backbone_fingerprint = store.fingerprint
         self.phase: PhaseSettings = settings.phases[index]
         self.accelerator, self.run, self.validate = accelerator, run, validate
-        self.sampler = EpisodeSampler(dataset, store, settings.episodes_of(self.phase), settings.seed)
+        self.sampler = EpisodeSampler(dataset, store, settings.episodes_of(self.phase), settings.seed, labels)
         self.steps = self.sampler.steps(settings.batch)  # of an epoch
         self.length = self.steps * self.phase.epochs  # of one member
         self.total = self.length * self.phase.soup

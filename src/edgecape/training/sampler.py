@@ -1,4 +1,4 @@
-"""Training episodes: a few supports and a query with the same keypoints, annotated or self-supervised.
+"""Training episodes: a few supports and a query with the same keypoints: annotated, self-supervised or pseudo-labelled.
 
 Every choice is drawn from (seed, epoch, position in the epoch): an epoch can be entered anywhere and two processes can
 share it, and nothing about the state of a random generator has to be saved.
@@ -18,10 +18,10 @@ from edgecape.data.crops import AugmentSettings, Crop, augmented_crop, inside, p
 from edgecape.data.dataset import Dataset, Instance, definition_of
 from edgecape.data.features import FeatureStore
 from edgecape.errors import DataError
-from edgecape.matching.alignment import is_mirrored
 from edgecape.matching.views import MIRRORED
 from edgecape.model import graph
 from edgecape.skeleton import adjacency, flip_index, fully_connected
+from edgecape.training.pseudo_labels import PseudoLabels, face_differently
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,11 @@ class EpisodeSettings:
     """0: every category is drawn as often as the largest one has objects (paper)."""
     self_supervised: float = 0.0
     """Share of episodes made of two views of one photo with random points on the object and a random graph."""
+    pseudo_labelled: float = 0.0
+    """Share of episodes made of two objects of a category with random points that pseudo-labels join, and a random
+    graph; annotated instead where a category has no pseudo-labels."""
     points: tuple[int, int] = (5, 24)
-    """Fewest and most points of a self-supervised episode."""
+    """Fewest and most points of a self-supervised or pseudo-labelled episode."""
     subset: float = 0.0
     """Probability that an annotated episode keeps only a random part of its keypoints."""
     most_keypoints: int = 0
@@ -86,8 +89,18 @@ class _Episode(NamedTuple):
 class EpisodeSampler:
     """Draws episodes from a data set and turns them into batches of features."""
 
-    def __init__(self, dataset: Dataset, store: FeatureStore, settings: EpisodeSettings, seed: int = 0):
+    def __init__(
+        self,
+        dataset: Dataset,
+        store: FeatureStore,
+        settings: EpisodeSettings,
+        seed: int = 0,
+        labels: PseudoLabels | None = None,
+    ):
+        """labels: needed for pseudo-labelled episodes, and for these only."""
         self.dataset, self.store, self.settings, self.seed = dataset, store, settings, seed
+        self.labels = labels
+        self.labelled = {} if labels is None else labels.by_category(dataset, fewest=settings.points[0])
         needed = max(settings.shots) + 1
         most = settings.most_objects or None
         self.members = [members[:most] for members in dataset.by_category]
@@ -130,8 +143,11 @@ class EpisodeSampler:
 
     def draw(self, epoch: int, position: int, category: int, shots: int = 1) -> _Episode:
         rng = np.random.default_rng((self.seed, epoch, 1, position))
-        if rng.random() < self.settings.self_supervised:
+        kind = rng.random()
+        if kind < self.settings.self_supervised:
             return self._self_supervised(rng, category, shots)
+        if kind < self.settings.self_supervised + self.settings.pseudo_labelled and category in self.labelled:
+            return self._pseudo_labelled(rng, category, shots)
         return self._annotated(rng, category, shots)
 
     # --- one episode -------------------------------------------------------------------------------------
@@ -173,19 +189,19 @@ class EpisodeSampler:
             return crop.covered(settings.cover, (self.seed, instance.index, number, 3))
         return crop
 
-    def _mirrored_supports(self, instances: list[Instance]) -> list[bool]:
-        """Which of the supports face another way than the query, which is the last."""
-        *supports, query = (torch.from_numpy(one.keypoints / max(one.box[2:])) for one in instances)
-        both = torch.from_numpy(np.stack([one.visible & instances[-1].visible for one in instances[:-1]]))
-        return is_mirrored(torch.stack(supports), query.expand(len(supports), -1, -1), both).tolist()
+    def _facing_crops(self, supports: list[Instance], query: Instance, rng: np.random.Generator) -> list[Crop]:
+        """Of supports and query; supports face the way of the query if they are to."""
+        seen, number = self._crop(query, rng, query=True)
+        crops = []
+        for support in supports:
+            away = self.settings.match_facing and face_differently(support, query)
+            crops.append(self._crop(support, rng, mirrored=self._is_mirror_image(number) != away)[0])
+        return [*crops, seen]
 
     def _annotated(self, rng: np.random.Generator, category: int, shots: int) -> _Episode:
         chosen = rng.choice(self.members[category], size=shots + 1, replace=False)
         instances = [self.dataset.instances[index] for index in chosen]
-        query, number = self._crop(instances[-1], rng, query=True)
-        away = self._mirrored_supports(instances) if self.settings.match_facing else [False] * shots
-        wanted = [self._is_mirror_image(number) != mirrored for mirrored in away]
-        crops = [self._crop(one, rng, way)[0] for one, way in zip(instances[:-1], wanted, strict=True)] + [query]
+        crops = self._facing_crops(instances[:-1], instances[-1], rng)
         size = self.store.size
         placed = np.stack([crop.coordinates(one.keypoints, size) for crop, one in zip(crops, instances, strict=True)])
         shown = np.stack([instance.visible for instance in instances]) & inside(placed)
@@ -216,6 +232,18 @@ class EpisodeSampler:
         points = rng.random((int(rng.integers(low, high + 1)), 2)) * (w, h) + (x, y)
         placed = np.stack([crop.coordinates(points.astype(np.float32), self.store.size) for crop in crops])
         return self._episode(crops, placed, inside(placed), self._noisy(random_graph(points, rng), rng))
+
+    def _pseudo_labelled(self, rng: np.random.Generator, category: int, shots: int) -> _Episode:
+        """Two objects and points that pseudo-labels join; all supports are crops of the one."""
+        assert self.labels is not None  # the category has some
+        pair = int(rng.choice(self.labelled[category]))
+        one, other = (self.dataset.instances[index] for index in self.labels.pairs[pair])
+        crops = self._facing_crops([one] * shots, other, rng)
+        low, high = self.settings.points
+        joined = rng.permutation(self.labels.of(pair))[: rng.integers(low, high + 1)]  # (n, 2, 2)
+        ends = [joined[:, 0]] * shots + [joined[:, 1]]
+        placed = np.stack([crop.coordinates(end, self.store.size) for crop, end in zip(crops, ends, strict=True)])
+        return self._episode(crops, placed, inside(placed), self._noisy(random_graph(joined[:, 0], rng), rng))
 
     def _episode(
         self, crops: list[Crop], placed: NDArray[np.float32], shown: NDArray[np.bool_], prior: Tensor
@@ -284,7 +312,7 @@ def with_points_between(
     return np.concatenate((placed, middle), axis=1), np.concatenate((shown, shown[:, i] & shown[:, j]), axis=1), edges
 
 
-def random_graph(points: NDArray[np.float64], rng: np.random.Generator) -> Tensor:
+def random_graph(points: NDArray[np.floating], rng: np.random.Generator) -> Tensor:
     """Each point joined to its nearest earlier one (a tree), and a few more short edges, as people draw skeletons."""
     K = len(points)
     distance = np.linalg.norm(points[:, None] - points[None], axis=-1)

@@ -10,6 +10,7 @@ from edgecape.data.crops import AugmentSettings
 from edgecape.errors import SettingsError
 from edgecape.matching.settings import LoraSettings, MatchingSettings, ViewSettings
 from edgecape.model.settings import BackboneSettings, NetworkSettings
+from edgecape.training.pseudo_labels import LabelSettings
 from edgecape.training.sampler import EpisodeSettings
 
 
@@ -48,6 +49,8 @@ class PhaseSettings:
     """Learn from the similarity map alone: votes and decoder are not run."""
     self_supervised: float | None = None
     """Share of self-supervised episodes in this phase; None: as in the episode settings."""
+    pseudo_labelled: float | None = None
+    """Share of pseudo-labelled episodes in this phase; None: as in the episode settings."""
     shots: tuple[int, ...] | None = None
     """Supports of an episode in this phase; None: as in the episode settings."""
 
@@ -69,6 +72,8 @@ class TrainSettings:
     """What is added to the published network; None: nothing."""
     phases: tuple[PhaseSettings, ...] = tuple(PHASES.values())
     episodes: EpisodeSettings = field(default_factory=EpisodeSettings)
+    labels: LabelSettings = field(default_factory=LabelSettings)
+    """How pseudo-labels are made, by the network with which a phase begins that learns from them."""
     initialisation: Literal["reference", "matching"] = "reference"
     """matching: the untrained proposals already do nearest-feature matching."""
     batch: int = 16
@@ -119,17 +124,24 @@ class TrainSettings:
             raise SettingsError(
                 "supports that face the query need three views of a photo; set episodes.views to 0 or 3"
             )
-        if self.episodes.views == 1 and any(self._self_supervised(phase) for phase in self.phases):
+        for phase in self.phases:
+            episodes = self.episodes_of(phase)
+            if min(episodes.self_supervised, episodes.pseudo_labelled) < 0 or (
+                episodes.self_supervised + episodes.pseudo_labelled > 1
+            ):
+                raise SettingsError(
+                    f"shares of self-supervised and pseudo-labelled episodes of phase '{phase.name}' are "
+                    f"{episodes.self_supervised} and {episodes.pseudo_labelled}; together they must be in [0, 1]"
+                )
+        if self.episodes.views == 1 and any(self.episodes_of(phase).self_supervised for phase in self.phases):
             raise SettingsError(
                 "self-supervised episodes need two views of a photo; set episodes.views to 0, 2 or more"
             )
 
-    def _self_supervised(self, phase: PhaseSettings) -> float:
-        return self.episodes.self_supervised if phase.self_supervised is None else phase.self_supervised
-
     def episodes_of(self, phase: PhaseSettings) -> EpisodeSettings:
-        shots = self.episodes.shots if phase.shots is None else phase.shots
-        return replace(self.episodes, self_supervised=self._self_supervised(phase), shots=shots)
+        names = ("self_supervised", "pseudo_labelled", "shots")
+        told: dict[str, Any] = {name: getattr(phase, name) for name in names if getattr(phase, name) is not None}
+        return replace(self.episodes, **told)
 
 
 def paper() -> TrainSettings:
