@@ -231,13 +231,15 @@ def put_photos(store: ProjectStore, photos: Sequence[tuple[str, Any]]) -> list[s
     """Their ids."""
     from edgecape.errors import ImageError
     from edgecape.studio.pictures import as_png
+    from edgecape.studio.project import Incoming
 
     ids = []
     for title, photo in photos:
-        uploaded, _ = store.add_photos([(title, photo.read_bytes() if isinstance(photo, Path) else as_png(photo))])
-        if uploaded.failed:
-            raise ImageError(uploaded.failed[0].error)
-        ids.append(uploaded.photos[0].id)
+        data = photo.read_bytes() if isinstance(photo, Path) else as_png(photo)
+        arrived = store.add_photos([Incoming(title, data)])
+        if arrived.uploaded.failed:
+            raise ImageError(arrived.uploaded.failed[0].error)
+        ids.append(arrived.uploaded.photos[0].id)
     return ids
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from edgecape.data.crops import Crop, plain_crop
 from edgecape.data.dataset import Dataset, Instance
-from edgecape.drawing import draw_keypoints, side_by_side
+from edgecape.drawing import draw_keypoints, in_rows
 from edgecape.io.images import RGB, load_image
 
 SIDE = 240
@@ -62,7 +62,7 @@ def zoomed(image: RGB, centre: NDArray[np.floating], part: float = 0.34) -> RGB:
 
 def grid(rows: Sequence[Sequence[tuple[str, RGB]]]) -> RGB:
     """Rows of captioned tiles."""
-    drawn = [side_by_side(row) for row in rows]
+    drawn = [in_rows(row, columns=len(row)) for row in rows]
     width = max(row.shape[1] for row in drawn)
     padded = [np.pad(row, ((0, 0), (0, width - row.shape[1]), (0, 0)), constant_values=255) for row in drawn]
     return np.concatenate(padded)
