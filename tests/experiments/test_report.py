@@ -23,7 +23,13 @@ def section(**changes: object) -> Section:
     lines = {"fixed": [Value(70.0, 69, 71), Value(69.0, 68, 70)]}
     drawn = figures.curves("falls", "as <expected>", (0, 8), lines, ("edges", "mPCK"), {"none": 68.5}, even=True)
     photo = figures.picture("photo", "a tile", np.zeros((20, 30, 3), dtype=np.uint8), {"pair": [1, 2]})
-    usual = {"done": DONE, "tables": (table,), "figures": (drawn, photo), "findings": ("it falls",), "notes": ("noted",)}
+    usual = {
+        "done": DONE,
+        "tables": (table,),
+        "figures": (drawn, photo),
+        "findings": ("it falls",),
+        "notes": ("noted",),
+    }
     return Section("noisy-prior", "What falls?", "it falls", **usual | changes)  # type: ignore[arg-type]
 
 
@@ -36,6 +42,7 @@ def section(**changes: object) -> Section:
         (Value(-0.5, -0.9, 0.1, difference=True), "−0.5 (−0.9 … +0.1)"),
         (Value(0.0931, digits=3), "0.093"),
         (Value(float("nan")), "–"),
+        (Value(-0.01, -0.04, 0.02, difference=True), "0.0 (0.0 … 0.0)"),
     ],
 )
 def test_a_number_carries_its_interval(value: Value, text: str) -> None:
