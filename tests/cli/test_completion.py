@@ -43,7 +43,7 @@ def test_bash_offers_commands_subcommands_and_options(complete) -> None:
 def test_bash_completes_files_where_nothing_else_fits(capsys: pytest.CaptureFixture[str]) -> None:
     main(["completion", "bash"])
     script = capsys.readouterr().out + "\ncomplete -p edgecape"
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(["bash"], input=script, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "complete -o bashdefault -o default -F _tyro_edgecape edgecape"
 
 

@@ -42,6 +42,7 @@ def section(**changes: object) -> Section:
         (Value(-0.5, -0.9, 0.1, difference=True), "−0.5 (−0.9 … +0.1)"),
         (Value(0.0931, digits=3), "0.093"),
         (Value(float("nan")), "–"),
+        (Value(-0.01, -0.04, 0.02, difference=True), "0.0 (0.0 … 0.0)"),
     ],
 )
 def test_a_number_carries_its_interval(value: Value, text: str) -> None:

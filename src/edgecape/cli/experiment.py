@@ -76,7 +76,12 @@ def run_experiments(names: Sequence[str], options: Options, output: Output) -> i
         section = section_of(one, lab, command(one.name, options))
         sections.append(section)
         print_section(section, console)
-        write_report(path, sections, f"Experiments on {lab.measured.name}", notes)
+        write_report(
+            path,
+            sections,
+            f"Experiments on {', '.join(folder.name for folder in options.data)}, {options.split}",
+            notes,
+        )
     console.print(f"report: {path}", soft_wrap=True)
     output.print_results([section.to_dict() for section in sections])
     return 0

@@ -21,7 +21,7 @@ COMMANDS = {
     "studio": "mark, predict and correct in the browser",
     "train": "train a model on your own data, in three phases",
     "evaluate": "measure a model beside its baselines with the MP-100 protocol",
-    "experiment": "wrong skeletons, two results compared, the mean of several",
+    "experiment": "the paper's tables and figures, and a report of them",
     "benchmark": "count parameters and operations, and measure speed",
     "export": "write a model as ONNX graphs, to be used without torch",
     "convert": "turn an official EdgeCape or GraphCape checkpoint into a model folder",

@@ -63,18 +63,20 @@ def section_of(experiment: Experiment, lab: Lab, command: str) -> Section:
 def done(lab: Lab, command: str) -> dict[str, str]:
     """What was done, for whoever wants to do it again."""
     options, budget, data = lab.options, lab.budget, lab.measured
+    folders = ", ".join(folder.name for folder in options.data)
     said = {
-        "data": f"{data.name}: {len(data.categories)} categories, {len(data.instances)} objects",
+        "data": f"{folders}, {options.split}: {len(data.categories)} categories, {len(data.instances)} objects",
         "regime": f"{options.regime}: {ABOUT_REGIMES[options.regime]}",
     }
     if options.regime == "told":
         said["model"] = options.model
+    elif lab.given:
+        counts = ", ".join(f"{arm} ({len(folders)})" for arm, folders in lab.given.items())
+        said["models"] = f"given, not trained here, so their budgets may differ: {counts}"
     else:
         steps = budget.steps if options.regime == "published" else budget.decoder_steps
         length = f"{budget.stages} stages of {steps} steps" if steps else "the paper's 300 epochs"
-        said["budget"] = f"{options.budget}: {length}, {budget.seeds} seeds, {budget.episodes} episodes per category"
-    if lab.given:
-        said["models"] = "; ".join(f"{arm}: {len(folders)} given" for arm, folders in lab.given.items())
+        said["budget"] = f"{options.budget}: {length}, {budget.seeds} seeds"
     return said | {"episodes": f"{budget.episodes} per category", "command": command}
 
 

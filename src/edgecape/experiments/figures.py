@@ -110,13 +110,14 @@ def bars(title: str, caption: str, groups: Mapping[str, Mapping[str, Value]], la
     def draw(axes: Any) -> None:
         names = list(dict.fromkeys(name for arms in groups.values() for name in arms))
         width = 0.8 / len(names)
-        lowest = []
+        lowest, named = [], set[str]()
         for index, name in enumerate(names):
             for place, arms in enumerate(groups.values()):
                 if name not in arms:
                     continue
                 value, x = arms[name], place + (index - (len(names) - 1) / 2) * width
-                axes.bar(x, value.mean, 0.9 * width, color=colour(name, index), label=None if place else name)
+                axes.bar(x, value.mean, 0.9 * width, color=colour(name, index), label=None if name in named else name)
+                named.add(name)
                 lowest.append(value.mean)
                 if value.low is not None and value.high is not None:
                     axes.vlines(x, value.low, value.high, color=INK, linewidth=1)

@@ -27,9 +27,9 @@ def changes_of(graphs: list[SupportGraph]) -> np.ndarray:
 
 
 def kept_share(graphs: list[SupportGraph]) -> float:
-    """Mean share of the weight of Ã that lies on edges of the prior, in per cent."""
-    shares = [float((g.normalised * (g.prior > 0)).sum() / g.normalised.sum().clamp(min=1e-9)) for g in graphs]
-    return 100 * float(np.mean(shares))
+    """Mean share of the weight of Ã that lies on edges of the prior, in per cent; of graphs that have any weight."""
+    some = [g for g in graphs if g.normalised.sum() > 0]
+    return 100 * float(np.mean([float((g.normalised * (g.prior > 0)).sum() / g.normalised.sum()) for g in some]))
 
 
 def histograms(found: dict[str, np.ndarray]) -> Figure:

@@ -50,7 +50,8 @@ class Value:
     def _written(self, number: float) -> str:
         if math.isnan(number):
             return "–"
-        return f"{number:{'+' if self.difference else ''}.{self.digits}f}".replace("-", "−")
+        rounded = round(number, self.digits) + 0.0  # never −0
+        return f"{rounded:{'+' if self.difference and rounded else ''}.{self.digits}f}".replace("-", "−")
 
 
 Cell = Value | str
