@@ -140,6 +140,15 @@ async def check_shots(id: PromptInPath, studio: Shared) -> Response:
     return Lines(lines())
 
 
+@router.post("/suggestions", summary="Which photo to mark next")
+def suggest_shots(wanted: models.SuggestionRequest, studio: Shared) -> list[models.Suggestion]:
+    """The photos in the order of what the saved project found on them, least sure first."""
+    studio.prompt(wanted.prompt)
+    for photo in wanted.photos:
+        studio.store.photo(photo)
+    return shots.suggest(wanted.photos, studio.store.read().queries)
+
+
 @router.post("/prompts/file", summary="Create a prompt from a saved one")
 def open_prompt(file: OneFile, studio: Shared) -> models.PromptFacts:
     """A .prompt file of this model, saved here or by `edgecape predict --save-prompt`; it is kept in the project."""

@@ -6,9 +6,11 @@ rebinding), and a studio that other machines reach asks for a token.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import ipaddress
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -119,13 +121,19 @@ class Guard:
         return self.limits.request_bytes if files else self.limits.json_bytes
 
     def _counting(self, scope: Scope, receive: Receive) -> Receive:
-        """For bodies that do not tell their length before."""
-        most, seen = self._most(Headers(scope=scope)), 0
+        """For bodies that do not tell their length before, and those that never come to an end."""
+        most, seen, arriving = self._most(Headers(scope=scope)), 0, True
+        begun = time.monotonic()
 
         async def counted() -> Message:
-            nonlocal seen
-            message = await receive()
+            nonlocal seen, arriving
+            left = begun + self.limits.patience + seen / self.limits.slowest - time.monotonic()
+            try:
+                message = await asyncio.wait_for(receive(), max(left, 0.01) if arriving else None)
+            except asyncio.TimeoutError:
+                raise HTTPException(408, "the request came too slowly; send it again, in smaller parts") from None
             seen += len(message.get("body", b""))
+            arriving = message.get("more_body", False)
             if seen > most:
                 raise HTTPException(413, f"the request has more than {most:,} bytes; send less at once")
             return message

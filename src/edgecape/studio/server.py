@@ -21,6 +21,16 @@ if TYPE_CHECKING:
 TOKEN = re.compile(r"[A-Za-z0-9._~-]{8,}")  # what needs no quoting in an address or a header
 
 
+def find_token(given: str | None, file: Path | None) -> str | None:
+    """As given, from the file, or from the environment."""
+    if given is not None or file is None:
+        return given or os.environ.get("EDGECAPE_TOKEN") or None
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"token file {file} cannot be read: {error}; write the token into it") from None
+
+
 def serve(
     project: Path,
     load: Callable[[], EdgeCape],
