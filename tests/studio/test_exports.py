@@ -148,3 +148,15 @@ def test_nothing_is_left_behind(http, tmp_path):
         http.post("/api/v1/export", json={"format": format, "photos": True})
     http.get("/api/v1/project/archive")
     assert list((tmp_path / "project" / ".work").iterdir()) == []
+
+
+def test_names_that_look_like_formulas_are_no_formulas_in_a_table(http, tmp_path):
+    photo = upload_lamps(http, 1)[0]
+    names = ["=1+1", "'=1", "-x", "plain"]
+    queries = [{"photo": photo, "pose": found([(n, n) for n in range(4)])}]
+    assert save(http, names=names, queries=queries).status_code == 200
+    content = http.post("/api/v1/export", json={"format": "csv"}).content
+    cells = [line.split(",")[5] for line in content.decode().splitlines()[1:]]
+    assert cells == ["'=1+1", "''=1", "'-x", "plain"]
+    (tmp_path / "labels.csv").write_bytes(content)
+    assert list(formats.read(tmp_path / "labels.csv")[0].names) == names

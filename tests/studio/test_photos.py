@@ -244,3 +244,15 @@ def test_a_photo_in_use_stays(http):
     assert http.get(f"/api/v1/photos/{second}").status_code == 404
     assert http.delete(f"/api/v1/photos/{second}").status_code == 404
     assert list(http.get("/api/v1/project").json()["photos"]) == [first]
+
+
+def test_photos_of_phones(http, monkeypatch):
+    pillow_heif = pytest.importorskip("pillow_heif")
+    file = io.BytesIO()
+    pillow_heif.from_pillow(Image.fromarray(PICTURE)).save(file)
+    photo = upload(http, ("phone.heic", file.getvalue())).json()["photos"][0]
+    assert (photo["width"], photo["height"]) == (60, 40)
+    assert http.get(f"/api/v1/photos/{photo['id']}").headers["content-type"] == "image/jpeg"
+    monkeypatch.setattr("edgecape.studio.pictures.open_heic", lambda: False)
+    refused = upload(http, ("phone.heic", file.getvalue()))
+    assert refused.status_code == 415 and "pip install" in refused.json()["error"]

@@ -115,20 +115,22 @@ def test_a_token_is_asked_for(locked, headers, status):
 
 
 def test_the_address_with_the_token_opens_the_page(locked):
-    assert locked.get("/").status_code == 200  # the page itself is no secret
+    form = locked.get("/")
+    assert form.status_code == 401 and '<input name="token"' in form.text
+    assert "form-action 'self'" in form.headers["content-security-policy"]
     assert locked.get("/", params={"token": "guess"}).status_code == 403
     assert locked.get("/api/v1/status").status_code == 401
     answer = locked.get("/", params={"token": "open-sesame"}, follow_redirects=False)
     assert answer.status_code == 303 and answer.headers["location"] == "/"
     cookie = answer.headers["set-cookie"].lower()
-    assert "httponly" in cookie and "samesite=strict" in cookie and "sesame" not in cookie
+    assert "httponly" in cookie and "samesite=lax" in cookie and "sesame" not in cookie
     assert locked.get("/api/v1/status").status_code == 200
 
 
 def test_a_studio_for_other_machines_goes_by_any_name_but_asks_for_the_token(tmp_path):
     with client(tmp_path / "project", access=Access("0.0.0.0", "secret")) as http:
         headers = {"Host": "lab-computer.local:7860"}
-        assert http.get("/", headers=headers).status_code == 200
+        assert http.get("/", headers=headers).status_code == 401  # a form
         assert http.get("/api/v1/status", headers=headers).status_code == 401
         headers["Authorization"] = "Bearer secret"
         assert http.get("/api/v1/status", headers=headers).status_code == 200

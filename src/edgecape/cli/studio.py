@@ -17,6 +17,7 @@ def studio(
     host: str = "127.0.0.1",
     port: int = 7860,
     token: str | None = None,
+    token_file: Path | None = None,
     no_browser: Annotated[bool, FlagCreatePairsOff] = False,
     model: str | None = None,
 ) -> int:
@@ -33,18 +34,20 @@ def studio(
         project: Folder of the project, made if it is not there; everything the studio writes is inside it.
         host: Address to serve at; anything but this machine's own needs a token.
         port: Port to serve at, 0 for any that is free.
-        token: Word that other programs and browsers have to give.
+        token: Word that other programs and browsers have to give; others can see it in the list of processes, so that
+            --token-file or the variable EDGECAPE_TOKEN is the better way.
+        token_file: File whose content is the token.
         no_browser: Only print the address.
         model: A model folder, hub id or official checkpoint; the default model if not given.
     """
-    from edgecape.studio.server import serve
+    from edgecape.studio.server import find_token, serve
 
     def load() -> EdgeCape:
         from edgecape.predictor import EdgeCape
 
         return EdgeCape.from_pretrained(model)
 
-    serve(project, load, host, port, token, browser=not no_browser)
+    serve(project, load, host, port, find_token(token, token_file), browser=not no_browser)
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import PurePosixPath
@@ -17,6 +18,8 @@ from edgecape.errors import AnnotationError, DataError, EdgeCapeError, brief
 from edgecape.formats.labels import LabelledImage, LabelledObject, LabelSet
 from edgecape.types import PIXEL_DIGITS, SCORE_DIGITS
 from edgecape.values import Box, as_box
+
+FORMULA = re.compile(r"'*[=+\-@\t\r]")  # and what would be read back as one
 
 
 def only(label_sets: Sequence[LabelSet], format: str) -> LabelSet:
@@ -67,6 +70,16 @@ def json_items(items: Iterable[Any]) -> Iterator[str]:
     for number, item in enumerate(items):
         yield (", " if number else "") + json.dumps(item, ensure_ascii=False, allow_nan=False)
     yield "]"
+
+
+def cell(text: str) -> str:
+    """A text as CSV writers keep it: spreadsheets run what begins like a formula, unless an apostrophe is before it."""
+    return f"'{text}" if FORMULA.match(text) else text
+
+
+def uncell(text: str) -> str:
+    """The inverse of `cell`."""
+    return text[1:] if text.startswith("'") and FORMULA.match(text) else text
 
 
 @contextmanager

@@ -24,6 +24,7 @@ COLUMNS = (
 )
 NEEDED = ("image", "keypoint", "x", "y")
 BOX = COLUMNS[10:14]
+TEXTS = ("image", "category", "keypoint")
 
 Row = dict[str, str]
 
@@ -34,14 +35,15 @@ def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet]) -> None:
         table.writeheader()
         for labels in label_sets:
             for image in labels.images:
-                photo = {"image": image.file, "width": image.width, "height": image.height, "category": labels.category}
+                texts = {"image": shared.cell(image.file), "category": shared.cell(labels.category)}
+                photo = texts | {"width": image.width, "height": image.height}
                 if not image.objects:
                     table.writerow(photo)
                 for number, thing in enumerate(image.objects):
                     whole = photo | {"object": number, "object_score": _text(thing.score, SCORE_DIGITS)}
                     whole |= dict(zip(BOX, (_text(side) for side in thing.box or [None] * 4), strict=True))
                     table.writerows(
-                        whole | {"keypoint": name} | cells
+                        whole | {"keypoint": shared.cell(name)} | cells
                         for name, cells in zip(labels.names, _cells(thing), strict=True)
                     )
 
@@ -103,7 +105,7 @@ def _rows(path: str | os.PathLike[str]) -> Iterator[tuple[int, Row]]:
         for row in table:
             if None in row or None in row.values():
                 raise DataError(f"{path}, line {table.line_num}: the number of cells differs from the heading")
-            yield table.line_num, row
+            yield table.line_num, row | {name: shared.uncell(row[name]) for name in TEXTS if name in row}
 
 
 def _check(row: Row) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     from PIL import Image
 
 RGB = NDArray[np.uint8]
-SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif", ".ppm", ".pgm", ".jp2")
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif", ".ppm", ".pgm", ".jp2", ".heic", ".heif")
+HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1")
+NO_HEIC = "is HEIC, which needs pillow-heif: pip install 'edgecape[studio]', or save it as JPEG"
 ORIENTATION = 0x0112  # in EXIF
 SUBFILE, REDUCED = 254, 1  # in TIFF: a page is the first one in a smaller size
 
@@ -36,6 +39,7 @@ def load_image(source: str | os.PathLike[str] | Image.Image | NDArray[Any], name
     if not os.path.isfile(source):  # also of names that no system takes
         raise ImageError(f"image {source!s:.200} {'is a folder' if os.path.isdir(source) else 'does not exist'}")
     try:
+        _prepare(source)
         with Image.open(source) as picture:  # refuses decompression bombs (above 179 megapixels)
             check_opened(picture, str(source))
             return _from_pil(picture, str(source))
@@ -45,12 +49,38 @@ def load_image(source: str | os.PathLike[str] | Image.Image | NDArray[Any], name
         raise ImageError(f"image {source} cannot be read: {error}") from error
 
 
+@cache
+def open_heic() -> bool:
+    """Teaches Pillow to open what phones save as .heic; False where pillow-heif is missing."""
+    try:
+        from pillow_heif import register_heif_opener
+    except ImportError:
+        return False
+    register_heif_opener()
+    return True
+
+
+def _prepare(path: str | os.PathLike[str]) -> None:
+    with open(path, "rb") as file:
+        if is_heic(file.read(12)) and not open_heic():
+            raise ImageError(f"image {path} {NO_HEIC}")
+
+
+def is_heic(head: bytes) -> bool:
+    """By the first twelve bytes of a file."""
+    return head[4:8] == b"ftyp" and head[8:12] in HEIC_BRANDS
+
+
 def check_opened(picture: Image.Image, name: str) -> None:
     """That a file holds one picture and no program. Which of several pictures is meant, its owner must say."""
     if picture.format == "EPS":  # Pillow would run Ghostscript
         raise ImageError(f"image {name} is PostScript, a program that is not run; save it as PNG or JPEG")
     number = getattr(picture, "n_frames", 1)
-    if number == 1 or picture.format in ("MPO", "PSD"):  # a photo with its preview or depth; layers of one picture
+    if number == 1 or picture.format in (
+        "MPO",
+        "PSD",
+        "HEIF",
+    ):  # with a preview or depth; layers
         return
     picture.seek(1)
     smaller = picture.format == "TIFF" and picture.tag_v2.get(SUBFILE, 0) & REDUCED  # type: ignore[attr-defined]
@@ -64,9 +94,12 @@ def image_size(path: str | os.PathLike[str]) -> tuple[int, int]:
     from PIL import Image
 
     try:
+        _prepare(path)
         with Image.open(path) as picture:
             sideways = picture.getexif().get(ORIENTATION, 1) >= 5  # 5 to 8 swap the sides
             return (picture.height, picture.width) if sideways else (picture.width, picture.height)
+    except ImageError:
+        raise
     except Exception as error:  # as above
         raise ImageError(f"image {path} cannot be read: {error}") from error
 

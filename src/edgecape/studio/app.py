@@ -28,7 +28,8 @@ from edgecape.studio.security import Access, Guard, problem
 
 HERE = Path(__file__).parent
 ABOUT = """Mark keypoints on a photo, predict them on others, correct and export. All coordinates are pixels of the
-upright photo, origin top left; edges count from 0. Every 4xx answer is {"error": "one sentence"}."""
+upright photo, origin top left; edges count from 0. Every 4xx and 5xx answer is
+{"error": "one sentence"}."""
 
 log = logging.getLogger("edgecape.studio")
 
@@ -50,6 +51,7 @@ def create_app(store: ProjectStore, engine: Engine, access: Access | None = None
         docs_url=None,
         redoc_url=None,
         separate_input_output_schemas=False,
+        generate_unique_id_function=lambda route: route.name,
     )
     prompts = PromptCache(store.limits.prompts)
     app.state.studio = Studio(store, engine, prompts, Encoder(engine, prompts))

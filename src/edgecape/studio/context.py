@@ -56,7 +56,10 @@ OneFile = Annotated[UploadFile, File()]
 Answers = dict[int | str, dict[str, Any]]
 
 PROBLEM = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-PROBLEMS: Answers = {"4XX": {"model": models.Problem, "description": "what was wrong"}}
+PROBLEMS: Answers = {
+    "4XX": {"model": models.Problem, "description": "what was wrong"},
+    "5XX": {"model": models.Problem, "description": "no model, a full disk, or a mistake of the studio's own"},
+}
 BINARY: Any = {
     "response_class": Response,
     "responses": {200: {"content": {"application/octet-stream": {}}, "description": "a file"}},

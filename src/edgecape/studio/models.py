@@ -268,11 +268,12 @@ class ShotCheck(Model):
 
 class SuggestionRequest(Model):
     prompt: PromptId
-    photos: list[Wanted] = Field(min_length=1, description="to choose from")
+    photos: list[PhotoId] = Field(min_length=1, description="to choose from")
 
 
-class Suggestion(Wanted):
-    score: Share = Field(description="mean score of its keypoints; the lowest is worth most as the next shot")
+class Suggestion(Model):
+    photo: PhotoId
+    score: Share = Field(description="lowest mean score of its objects in the saved project; 0 without a pose")
 
 
 class PredictionRequest(Model):

@@ -8,12 +8,13 @@ from pathlib import Path
 from PIL import Image
 
 from edgecape.errors import ImageError
-from edgecape.io.images import ORIENTATION, RGB, check_opened, load_image
+from edgecape.io.images import NO_HEIC, ORIENTATION, RGB, check_opened, is_heic, load_image, open_heic
 from edgecape.studio.limits import Limits, RefusedError
 from edgecape.studio.models import StoredPhoto, id_of
 
 # by Pillow's name of the format; others (PostScript, fonts, video …) are not even tried
 SUFFIXES = {"TIFF": ".tif", "JPEG": ".jpg", "JPEG2000": ".jp2"}
+SUFFIXES |= {"HEIF": ".heic"} if open_heic() else {}
 SUFFIXES |= {name: f".{name.lower()}" for name in ("PNG", "WEBP", "BMP", "GIF", "PPM")}
 AS_IT_IS = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}  # browsers show these
 THUMBNAIL = 320  # pixels of the longer side
@@ -26,6 +27,8 @@ def examine(data: bytes, label: str, limits: Limits) -> StoredPhoto:
         raise RefusedError(415, f"'{label}' is empty; choose a photo")
     if len(data) > limits.upload_bytes:
         raise RefusedError(413, f"'{label}' has more than {limits.upload_bytes:,} bytes; make it smaller")
+    if is_heic(data[:12]) and not open_heic():
+        raise RefusedError(415, f"'{label}' {NO_HEIC}")
     try:
         with Image.open(io.BytesIO(data), formats=list(SUFFIXES)) as picture:
             if picture.width * picture.height > limits.pixels:
@@ -39,7 +42,7 @@ def examine(data: bytes, label: str, limits: Limits) -> StoredPhoto:
     except Image.DecompressionBombError:
         raise RefusedError(413, f"'{label}' has too many pixels; a photo may have {limits.pixels:,}") from None
     except Image.UnidentifiedImageError:
-        known = "JPEG, PNG, WebP, TIFF, BMP, GIF"
+        known = "JPEG, PNG, WebP, TIFF, HEIC, BMP, GIF"
         raise RefusedError(415, f"'{label}' is not a photo that can be read; choose {known}") from None
     except ImageError as error:
         raise RefusedError(415, f"{error}; choose another file") from error

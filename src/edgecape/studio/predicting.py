@@ -34,6 +34,9 @@ from edgecape.studio.limits import RefusedError
 from edgecape.types import Pose, as_box
 
 NO_MODEL: Answers = {503: {"description": "the model could not be loaded", "content": PROBLEM}}
+IN_JSON: Answers = {
+    status: {"description": str(what["description"]), "content": PROBLEM} for status, what in PROBLEMS.items()
+}  # where good answers are lines
 
 router = APIRouter(prefix=API, tags=["predict"], responses=PROBLEMS | NO_MODEL)
 PromptInPath = Annotated[models.PromptId, InPath()]
@@ -105,6 +108,7 @@ async def create_prompt(
     status_code=200,
     response_class=Lines,
     response_model=models.ShotCheck,
+    responses=IN_JSON,
     response_description="one JSON object per line, in the order of the shots, each as soon as it is known",
 )
 async def check_shots(id: PromptInPath, studio: Shared) -> Response:
@@ -138,6 +142,15 @@ async def check_shots(id: PromptInPath, studio: Shared) -> Response:
             yield found.model_dump_json(exclude_none=True) + "\n"
 
     return Lines(lines())
+
+
+@router.post("/suggestions", summary="Which photo to mark next")
+def suggest_shots(wanted: models.SuggestionRequest, studio: Shared) -> list[models.Suggestion]:
+    """The photos in the order of what the saved project found on them, least sure first."""
+    studio.prompt(wanted.prompt)
+    for photo in wanted.photos:
+        studio.store.photo(photo)
+    return shots.suggest(wanted.photos, studio.store.read().queries)
 
 
 @router.post("/prompts/file", summary="Create a prompt from a saved one")
@@ -186,7 +199,7 @@ def download_prompt(id: PromptInPath, studio: Shared) -> Response:
     status_code=200,
     response_class=Lines,
     response_model=models.Prediction,
-    responses={"4XX": {"description": "what was wrong", "content": PROBLEM}},
+    responses=IN_JSON,
     response_description="one JSON object per line, in the order of the request, each as soon as it is known",
 )
 async def find_keypoints(wanted: models.PredictionRequest, studio: Shared) -> Response:

@@ -6,9 +6,11 @@ rebinding), and a studio that other machines reach asks for a token.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import ipaddress
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +19,7 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from fastapi import HTTPException
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from edgecape.studio.limits import Limits
@@ -32,6 +34,26 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
+FORM = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>edgecape studio</title>
+<link rel="stylesheet" href="/docs.css">
+</head>
+<body>
+<main>
+<h1>edgecape studio</h1>
+<form action="/">
+<p><label>Token, as whoever started the studio gave it:
+<input name="token" type="password" autocomplete="current-password" required autofocus></label></p>
+<p><button>Open</button></p>
+</form>
+</main>
+</body>
+</html>
+"""
 
 
 def is_loopback(host: str) -> bool:
@@ -79,7 +101,8 @@ class Guard:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                headers.update(HEADERS)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
                 headers.setdefault("Cache-Control", "no-store" if scope["path"].startswith("/api") else "no-cache")
             await send(message)
 
@@ -104,8 +127,11 @@ class Guard:
             if not _same(given[0], self.access.token):
                 return problem(403, "this is not the token of the studio; use the address it printed")
             answer = RedirectResponse("/", status_code=303)
-            answer.set_cookie(COOKIE, self.access.cookie(), httponly=True, samesite="strict")
+            answer.set_cookie(COOKIE, self.access.cookie(), httponly=True, samesite="lax")
             return answer
+        if path in ("/", "/index.html") and not self.access.admits(headers):
+            policy = HEADERS["Content-Security-Policy"].replace("form-action 'none'", "form-action 'self'")
+            return HTMLResponse(FORM, status_code=401, headers={"Content-Security-Policy": policy})
         if _is_api(path) and not self.access.admits(headers):
             told = "open the studio by the address with ?token=…, or send 'Authorization: Bearer TOKEN'"
             return problem(401, f"a token is needed; {told}", {"WWW-Authenticate": "Bearer"})
@@ -119,13 +145,19 @@ class Guard:
         return self.limits.request_bytes if files else self.limits.json_bytes
 
     def _counting(self, scope: Scope, receive: Receive) -> Receive:
-        """For bodies that do not tell their length before."""
-        most, seen = self._most(Headers(scope=scope)), 0
+        """For bodies that do not tell their length before, and those that never come to an end."""
+        most, seen, arriving = self._most(Headers(scope=scope)), 0, True
+        begun = time.monotonic()
 
         async def counted() -> Message:
-            nonlocal seen
-            message = await receive()
+            nonlocal seen, arriving
+            left = begun + self.limits.patience + seen / self.limits.slowest - time.monotonic()
+            try:
+                message = await asyncio.wait_for(receive(), max(left, 0.01) if arriving else None)
+            except asyncio.TimeoutError:
+                raise HTTPException(408, "the request came too slowly; send it again, in smaller parts") from None
             seen += len(message.get("body", b""))
+            arriving = message.get("more_body", False)
             if seen > most:
                 raise HTTPException(413, f"the request has more than {most:,} bytes; send less at once")
             return message

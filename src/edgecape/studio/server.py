@@ -26,6 +26,16 @@ def require_studio() -> None:
     require("studio", "the studio", "fastapi", "python_multipart", "uvicorn")
 
 
+def find_token(given: str | None, file: Path | None) -> str | None:
+    """As given, from the file, or from the environment."""
+    if given is not None or file is None:
+        return given or os.environ.get("EDGECAPE_TOKEN") or None
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"token file {file} cannot be read: {error}; write the token into it") from None
+
+
 def serve(
     project: Path,
     load: Callable[[], EdgeCape],
@@ -68,7 +78,8 @@ def serve(
             super().handle_exit(sig, frame)
 
     server = Server(config)
-    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+    name = reachable(host)
+    shown = f"[{name}]" if ":" in name else name
     address = f"http://{shown}:{listener.getsockname()[1]}/" + ("" if token is None else f"?token={token}")
     print(f"edgecape studio: {address}  (project: {project}, stop with Ctrl-C)", flush=True)
     if browser:
@@ -90,6 +101,19 @@ def serve(
         store.close_folder()
     if engine.estimator is None and engine.error is not None:
         raise engine.error
+
+
+def reachable(host: str) -> str:
+    """An address that other machines can use, of a studio that listens at all of this machine's."""
+    if host not in ("0.0.0.0", "::"):
+        return host
+    family, elsewhere = (socket.AF_INET6, "2001:db8::1") if ":" in host else (socket.AF_INET, "192.0.2.1")
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as way:
+            way.connect((elsewhere, 9))  # sends nothing, but chooses the address it would be sent from
+            return str(way.getsockname()[0])
+    except OSError:  # no network
+        return "127.0.0.1"
 
 
 def _listen(host: str, port: int) -> socket.socket:
