@@ -18,7 +18,20 @@ SCREENS = {
     "tablet": {"width": 1024, "height": 768},
     "laptop": {"width": 1440, "height": 900},
 }
-VIEWS = ("empty", "mark", "naming", "edges", "matrix", "find", "review", "compare", "objects", "help", "project", "export")
+VIEWS = (
+    "empty",
+    "mark",
+    "naming",
+    "edges",
+    "matrix",
+    "find",
+    "review",
+    "compare",
+    "objects",
+    "help",
+    "project",
+    "export",
+)
 
 OVERFLOWS = """() => [...document.querySelectorAll("button, input, select, a, p, h2, label, summary, output")]
     .filter((element) => element.checkVisibility({ visibilityProperty: true }) && !element.closest(".sr, .skip, .shots"))
