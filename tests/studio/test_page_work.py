@@ -69,9 +69,9 @@ def test_poses_stay_while_they_are_searched_again(visit: Visit, photos: Any) -> 
     page.unroute("**/api/v1/predictions")
     page.locator(".card .open").first.click()
     page.keyboard.press("s")
+    page.keyboard.press("Escape")
     after = person.searched()["queries"]
     assert after[1]["pose"] != before[1]["pose"] and after[1]["earlier"] == before[1]["pose"]
-    page.keyboard.press("Escape")
     person.press("Take the shot back")
     back = person.saved()
     assert len(back["shots"]) == 1 and back["queries"][1]["pose"] == before[1]["pose"]
@@ -93,7 +93,7 @@ def test_one_prompt_at_a_time_however_fast_one_marks(visit: Visit, photos: Any) 
 
     page.on("request", on_request)
     for event in ("requestfinished", "requestfailed"):
-        page.on(event, flying.discard)
+        page.on(event, lambda request: flying.discard(request))
     person.choose("Choose a photo", photos[0][0])
     for n in range(12):
         person.click((80 + 60 * n, 80 + 35 * n))
