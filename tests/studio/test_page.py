@@ -197,10 +197,11 @@ def test_marking_by_keyboard_alone(visit: Visit, beetles: Any) -> None:
     points = positions(person.saved()["shots"][0]["points"])
     assert np.allclose(points[1] - points[0], np.array([-8, 80]) / scale, atol=0.02)
     keys.press("e")
-    keys.press("Tab")
+    keys.press("Tab")  # to the chosen keypoint
+    keys.press(",")
     assert "head" in person.page.evaluate("document.activeElement.getAttribute('aria-label')")
     keys.press("Enter")
-    keys.press("Tab")
+    keys.press(".")
     keys.press("Enter")
     assert person.saved()["skeleton"] == [[0, 1]]
     person.shown("keyboard")

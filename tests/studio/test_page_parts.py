@@ -282,7 +282,7 @@ def test_projects_prompts_and_labels_come_back(visit: Visit, tmp_path: Path) -> 
     person.page.locator(".card.predicted").wait_for(timeout=60_000)
     assert person.saved()["names"] == before["names"]
 
-    person = visit()
+    person = visit(expected=("422",))  # the small model puts keypoints beside the photo
     person.drop(files["project.zip"])
     person.page.locator("#mark-stage [data-point='0']").wait_for()
     after = person.saved()
@@ -361,91 +361,3 @@ def test_a_busy_studio_is_waited_for(visit: Visit) -> None:
     page.get_by_text("The studio is busy").wait_for()
     page.locator(".graph-drawing").first.wait_for(timeout=60_000)
     assert refused
-
-
-# --- for everybody -------------------------------------------------------------------------------------------
-
-CONTROLS = "button, input, [tabindex]:not([tabindex='-1']), [role=button], a[href], svg[role=img], dialog"
-UNNAMED = """(controls) => [...document.querySelectorAll(controls)]
-    .filter((element) => element.checkVisibility())
-    .filter((element) => {
-        const own = element.getAttribute("aria-label") ?? "";
-        const titled = document.getElementById(element.getAttribute("aria-labelledby"))?.textContent ?? "";
-        const label = [...(element.labels ?? [])].map((one) => one.textContent).join("");
-        const text = element.matches("input") ? "" : element.textContent;
-        return !(own + titled + label + text).trim();
-    })
-    .map((element) => element.outerHTML.slice(0, 120))"""
-
-CLIPPED = """() => [...document.querySelectorAll("button, p, h2, label, .segments, .toolbar, .find-bar, .coach")]
-    .filter((element) => element.checkVisibility() && element.scrollWidth > element.clientWidth + 1)
-    .map((element) => element.outerHTML.slice(0, 120))"""
-
-FAINT = """() => {
-    const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-    const rgba = (colour) => {
-        canvas.clearRect(0, 0, 1, 1);
-        canvas.fillStyle = colour;
-        canvas.fillRect(0, 0, 1, 1);
-        return [...canvas.getImageData(0, 0, 1, 1).data];
-    };
-    const light = ([r, g, b]) => {
-        const linear = [r, g, b].map((c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
-    };
-    const ground = (element) => {
-        for (let at = element; at; at = at.parentElement) {
-            const colour = rgba(getComputedStyle(at).backgroundColor);
-            if (colour[3] === 255) return colour;
-        }
-        return [255, 255, 255];
-    };
-    const text = (element) => [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
-    return [...document.querySelectorAll("body *:not(svg *)")]
-        .filter((element) => element.checkVisibility() && text(element))
-        .filter((element) => !element.closest(":disabled, .thumb, .skip, .sr"))
-        .map((element) => {
-            const [a, b] = [light(rgba(getComputedStyle(element).color)), light(ground(element))].sort((x, y) => y - x);
-            return [(a + 0.05) / (b + 0.05), element.outerHTML.slice(0, 100)];
-        })
-        .filter(([contrast]) => contrast < 4.5);
-}"""
-
-
-@pytest.mark.parametrize(("screen", "scheme"), [("laptop", "dark"), ("tablet", "light")])
-def test_names_room_and_contrast_everywhere(visit: Visit, screen: str, scheme: str) -> None:
-    size = {"laptop": {"width": 1366, "height": 768}, "tablet": {"width": 820, "height": 1180}}[screen]
-    person = visit(viewport=size, color_scheme=scheme, has_touch=screen == "tablet")
-    page = person.page
-
-    def check(state: str) -> None:
-        person.shown(f"{state}-{screen}-{scheme}")
-        assert page.evaluate(UNNAMED, CONTROLS) == []
-        assert page.evaluate(CLIPPED) == []
-        assert page.evaluate(FAINT) == []
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-    check("empty")
-    person.press("Cat")
-    page.locator(".graph-drawing").first.wait_for(timeout=60_000)
-    check("mark")
-    person.press("Matrix", "radio")
-    person.press("Edges", "radio")
-    check("edges")
-    person.press("Box", "radio")
-    check("box")
-    page.keyboard.press("f")
-    page.locator(".card.predicted").nth(1).wait_for(timeout=60_000)
-    check("find")
-    page.locator(".card .open").first.click()
-    check("review")
-    page.keyboard.press("?")
-    check("help")
-    page.keyboard.press("Escape")
-    for menu in ("Project", "Export"):
-        person.press(menu, exact=True)
-        check(menu.lower())
-        page.keyboard.press("Escape")
-    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    page.get_by_role("button", name="Light or dark").click()
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != dark

@@ -8,9 +8,10 @@ export function createAgreement(store, finder) {
   let checked = null; // the prompt that was asked about
   const found = new Map(); // photo → sentence
 
-  const sentence = ({ distance, worst }) =>
-    `The other shots put its keypoints ${Math.round(100 * distance)} % of the object away, most of all ` +
-    `${worst.map((k) => store.doc.names[k]).join(", ")}. Look at its marks, or take it back.`;
+  const sentence = ({ distance, worst }) => {
+    const most = worst.length ? `, most of all ${worst.map((k) => store.doc.names[k]).join(", ")}` : "";
+    return `The other shots put its keypoints ${Math.round(100 * distance)} % of the object away${most}. Look at its marks.`;
+  };
 
   return {
     /** Why a shot does not go with the others, or null. */

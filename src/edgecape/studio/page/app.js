@@ -143,7 +143,7 @@ function suggestShot() {
     const [best] = await api.suggestions({ prompt: finder.prompt.id, photos });
     store.show({ query: store.doc.queries.findIndex(({ photo }) => photo === best.photo), selected: null });
     review.stage.focus();
-    notify("This photo differs most from your shots. Put its keypoints right, then use it as another shot.");
+    notify("The model is least sure of this photo. Put its keypoints right, then use it as another shot.");
   }, "suggest");
 }
 

@@ -27,10 +27,10 @@ export function createMatrix() {
     head,
     () => h("th", { scope: "col" }),
     (cell, name, n) => {
-      if (n === 0) return set(cell, { "aria-label": "keypoint" });
-      if (!cell.firstChild) cell.append(swatch());
-      cell.firstChild.style.background = colour(n - 1);
-      set(cell, { title: name, "aria-label": name });
+      if (!cell.firstChild) cell.append(swatch(), h("span", { class: "sr" }));
+      cell.lastChild.textContent = n ? name : "Keypoint";
+      if (n) cell.firstChild.style.background = colour(n - 1);
+      set(cell, { title: n ? name : null });
     },
   );
   const updateRows = pool(
