@@ -160,7 +160,7 @@ def test_the_studio_answers(installed: Installation):
     try:
         assert process.stdout is not None
         address = process.stdout.readline().split()[2]
-        with urllib.request.urlopen(f"{address}api/status", timeout=60) as answer:
+        with urllib.request.urlopen(f"{address}api/v1/status", timeout=60) as answer:
             assert json.load(answer)["version"] == __version__
         with urllib.request.urlopen(address, timeout=60) as answer:
             assert b"<html" in answer.read()
