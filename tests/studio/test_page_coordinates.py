@@ -27,6 +27,7 @@ def test_clicks_store_the_pixels_that_are_seen(visit: Visit, tmp_path: Path, rat
     person = visit(device_scale_factor=ratio, viewport=SMALL)
     person.page.route("**/api/v1/prompts", lambda route: route.fulfill(json={"id": "0" * 16}))  # needs no model
     person.choose("Choose a photo", *files)
+    person.page.get_by_text(f"{len(files)} photos to mark").wait_for()  # until then each that arrives is shown
     scales = {name: mark_targets(person, number, drawn[name][1], ratio) for number, name in enumerate(PHOTOS)}
     stored = person.saved()["shots"]
     for shot, (name, (_, places)) in zip(stored, drawn.items(), strict=True):
