@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from edgecape.data.crops import AugmentSettings
 from edgecape.data.dataset import Dataset, joined
 from edgecape.data.features import FeatureStore
 from edgecape.data.objects import read_coco
@@ -31,7 +30,7 @@ from edgecape.io.files import write_json
 from edgecape.matching.network import MatchingNetwork
 from edgecape.matching.settings import RereadingSettings
 from edgecape.runtime.torch_runtime import TorchRuntime
-from edgecape.training.decoder import DecoderTrainer, DecoderTraining
+from edgecape.training.decoder import EPISODES, DecoderTrainer, DecoderTraining
 from edgecape.training.decoder_validation import (
     SKELETONS,
     DecoderValidation,
@@ -43,24 +42,12 @@ from edgecape.training.decoder_validation import (
     predictions,
 )
 from edgecape.training.encoded import SUFFIX, EncodedEpisodes, write_protocol_part, write_training_part
-from edgecape.training.sampler import EpisodeSampler, EpisodeSettings
+from edgecape.training.sampler import EpisodeSampler
 from edgecape.weights.backbones import fingerprint
 from edgecape.weights.store import find_model, load_model
 
 GROUPS = "groups.json"
 EPISODES_OF_VAL = 5  # of each category
-COVERED = 0.3  # of the query's frame, where keypoints are hidden
-EPISODES = EpisodeSettings(
-    balance="root",
-    self_supervised=0.35,
-    points=(5, 16),
-    subset=0.3,
-    most_keypoints=16,
-    most_objects=80,
-    views=4,
-    cover=COVERED,
-    augment=AugmentSettings(strong_probability=0.25),
-)
 
 
 def read(root: Path, part: str) -> Dataset:
@@ -95,7 +82,7 @@ def encode(options: argparse.Namespace) -> None:
         data = read(root, "val")
         for number, (index, drawn) in enumerate(by_category(data).items()):
             if number % options.processes == options.process:
-                for part, cover in (("val", 0.0), ("covered", COVERED)):
+                for part, cover in (("val", 0.0), ("covered", EPISODES.cover)):
                     path = options.out / part / f"{data.categories[index].name}{SUFFIX}"
                     write_protocol_part(network, store, data, drawn, path, cover)
                     print(path, flush=True)
@@ -118,10 +105,10 @@ def train(options: argparse.Namespace) -> None:
             votes=not (options.without_places or options.without_votes),
             rivals=options.rivals,
         ),
+        voting=not (options.without_places or options.without_votes),
         hiding=replace(default.hiding, episodes=0.0 if options.without_hiding else default.hiding.episodes),
         learns=options.learns,
         steps=options.steps,
-        faintest=options.faintest,
         learning_rate=options.learning_rate,
         dropout=options.dropout,
         validate_every=options.validate_every,
@@ -225,7 +212,6 @@ def main() -> None:
     arm.add_argument("--graph", choices=("none", "fixed", "predicted"), default="fixed")
     arm.add_argument("--bias", choices=("off", "markov"), default="off")
     arm.add_argument("--learns", choices=("decoder", "graph", "both"), default="decoder")
-    arm.add_argument("--faintest", type=float, default=0.0)
     arm.add_argument("--without-places", action="store_true")
     arm.add_argument("--without-votes", action="store_true")
     arm.add_argument("--rivals", action="store_true")

@@ -11,7 +11,7 @@ from torch import nn
 from edgecape.errors import SettingsError
 from edgecape.matching.network import build_network
 from edgecape.matching.rereading import Waves, start_local
-from edgecape.matching.settings import MatchingSettings, RereadingSettings
+from edgecape.matching.settings import MatchingSettings, RereadingSettings, VotingSettings
 from edgecape.matching.voting import dual_softmax
 from edgecape.model.attention import PositionedCrossAttention
 from edgecape.model.proposals import cell_centres, locate
@@ -20,8 +20,8 @@ from edgecape.weights.config import ModelConfig
 import tiny
 
 REACH = RereadingSettings.reach
-TOLD = MatchingSettings(rereading=RereadingSettings(rivals=True, local_heads=1))
-UNTOLD = MatchingSettings(layout=False, rereading=RereadingSettings(places=False, votes=False, local_heads=1))
+TOLD = MatchingSettings(voting=VotingSettings(rounds=0), rereading=RereadingSettings(rivals=True, local_heads=1))
+UNTOLD = replace(TOLD, layout=False, rereading=RereadingSettings(places=False, votes=False, local_heads=1))
 
 
 @torch.no_grad()

@@ -13,7 +13,8 @@ import torch
 
 from edgecape.errors import SettingsError
 from edgecape.matching.settings import MatchingSettings, RereadingSettings
-from edgecape.training.decoder import DecoderTrainer, DecoderTraining, HidingSettings, build, decode, hide, misplaced
+from edgecape.model.proposals import locate
+from edgecape.training.decoder import DecoderTrainer, DecoderTraining, HidingSettings, build, decode, graph_of, hide
 from edgecape.training.decoder_validation import (
     SKELETONS,
     DecoderValidation,
@@ -22,6 +23,7 @@ from edgecape.training.decoder_validation import (
     collapsed,
     distances,
     load_parts,
+    predictions,
 )
 from edgecape.training.encoded import EncodedEpisodes, write_training_part
 from edgecape.training.sampler import EpisodeSampler, EpisodeSettings
@@ -33,6 +35,9 @@ SETTINGS = DecoderTraining(
     rereading=RereadingSettings(rivals=True, local_heads=1), steps=8, batch=4, warmup=2, save_every=4, validate_every=4,
     learning_rate=3e-3, precision="float32",
 )  # fmt: skip
+
+
+UNVOTED = replace(SETTINGS, voting=False)
 
 
 @pytest.fixture(scope="module")
@@ -131,14 +136,16 @@ def test_the_saved_model_is_the_averaged_one(base, episodes, tmp_path):
 def test_phases_go_on_from_each_other(base, episodes, tmp_path):
     """Base, then the graph alone, then the bias: a phase keeps what it does not learn."""
     one = trained(base, episodes, tmp_path / "base").averaged().state_dict()
-    options = {"graph": "predicted", "faintest": 0.05, "learns": "graph"}
+    options = {"graph": "predicted", "learns": "graph"}
     two = trained(base, episodes, tmp_path / "graph", start=one, **options)
     state = weights(two)
     for name, value in one.items():
         if name.startswith("decoder."):
             assert torch.equal(state[name], value), name
-    b, c = two.network.pose_graph.b.item(), two.network.pose_graph.c.item()
-    assert c != 0 and b - abs(c) >= 0.05 - 1e-6  # no ΔA shuts an edge
+    graph, batch = two.network.pose_graph, episodes.batch(0, 0, 4)
+    assert graph.scale.item() != 1
+    both = batch.usable[:, :, None] & batch.usable[:, None] & ~torch.eye(batch.usable.shape[1], dtype=torch.bool)
+    assert (graph_of(two.network, batch, batch.prior).weights[both] > 0).all()  # no edge is shut
     last = trained(base, episodes, tmp_path / "bias", start=state, graph="predicted", bias="markov")
     after = weights(last)
     assert all(torch.equal(after[name], value) for name, value in state.items() if name.startswith("pose_graph."))
@@ -148,30 +155,44 @@ def test_phases_go_on_from_each_other(base, episodes, tmp_path):
 def test_hidden_keypoints(episodes):
     batch = episodes.batch(0, 0, 4)
     rng = np.random.default_rng(0)
-    hidden, masked = hide(batch, HidingSettings(episodes=1.0, keypoints=(0.5, 0.5)), rng)
+    hidden, mistaken, masked, other = hide(batch, HidingSettings(episodes=1.0, keypoints=(0.5, 0.5)), rng)
     assert (hidden.sum(1) == (0.5 * batch.usable.sum(1)).round()).all()
-    assert not (hidden & ~batch.usable).any() and not (masked & ~hidden).any() and masked.any()
-    start = torch.rand(*batch.usable.shape, 2)
-    moved = misplaced(start, batch.usable, hidden, rng)
-    assert torch.equal(moved[~hidden], start[~hidden])
-    for row, column in hidden.nonzero().tolist():
-        same = (moved[row, column] == start[row]).all(-1)
-        assert same.any() and not same[column]
+    assert not (hidden & ~batch.usable).any()
+    for some in (mistaken, masked):
+        assert some.any() and not (some & ~hidden).any()
+    itself = torch.arange(hidden.shape[1]).expand_as(other)
+    assert torch.equal(hidden, other != itself) and batch.usable.gather(1, other)[hidden].all()
 
 
 def test_a_hidden_keypoint_says_nothing_of_itself(base, episodes):
     """Whatever its similarity and token are, an untrained decoder has nothing to choose by."""
-    network = build(base, SETTINGS).eval()
+    network = build(base, UNVOTED).eval()
     batch = episodes.batch(0, 0, 4)
-    hidden = batch.usable.clone()
+    everything = HidingSettings(episodes=1.0, keypoints=(1.0, 1.0), masked=1.0, mistaken=0.0)
     with torch.no_grad():
-        found = decode(network, batch, hidden, hidden, np.random.default_rng(0))
-    logits = found.logits[0][hidden].flatten(1)
+        found = decode(network, batch, hide(batch, everything, np.random.default_rng(0)))
+    logits = found.logits[0][batch.usable].flatten(1)
     torch.testing.assert_close(logits, logits[:, :1].expand_as(logits))
 
 
+@torch.no_grad()
+def test_a_mistaken_keypoint_looks_like_another(base, episodes):
+    network, batch = build(base, UNVOTED).eval(), episodes.batch(0, 0, 4)
+    hidden = hide(batch, HidingSettings(1.0, (0.5, 0.5), masked=0.0, mistaken=1.0), np.random.default_rng(0))
+    plain, found = decode(network, batch), decode(network, batch, hidden)
+    rows = torch.arange(len(plain.logits[0]))[:, None]
+    torch.testing.assert_close(found.logits[0], plain.logits[0][rows, hidden.other])
+
+
+@torch.no_grad()
+def test_an_untrained_one_leaves_votes_as_they_are(base, folder):
+    part = load_parts(folder / "val")["00000"]
+    for settings, expected in ((SETTINGS, by_votes(part)), (UNVOTED, locate(part.similarity.float()).peak)):
+        torch.testing.assert_close(predictions(build(base, settings).eval(), part), expected)
+
+
 def test_validation_measures_skeletons_and_groups(base, folder):
-    network = build(base, SETTINGS).eval()
+    network = build(base, UNVOTED).eval()
     validate = DecoderValidation(folder, {"new": ["00000"]})
     scores = validate(network)
     assert scores["val"] == scores["val, new"] == validate(None)["val"] and set(scores) == {

@@ -10,33 +10,20 @@ from typing import Any
 
 import torch
 
-from edgecape.data.crops import AugmentSettings
 from edgecape.data.dataset import Dataset
 from edgecape.data.features import FeatureStore
 from edgecape.experiments.arms import Arm, check_ours
 from edgecape.experiments.options import Budget, digest
 from edgecape.experiments.stages import TIMED, Stage
 from edgecape.runtime.torch_runtime import TorchRuntime
-from edgecape.training.decoder import DecoderTrainer, DecoderTraining
+from edgecape.training.decoder import EPISODES, DecoderTrainer, DecoderTraining
 from edgecape.training.encoded import SUFFIX, Encoded, EncodedEpisodes, write_training_part
 from edgecape.training.run import data_fingerprint
-from edgecape.training.sampler import EpisodeSampler, EpisodeSettings
+from edgecape.training.sampler import EpisodeSampler
 from edgecape.weights.store import Stored, load_model
 
 PART = 512  # episodes of a file
 LATER = 3e-4  # learning rate of a stage that goes on from another one
-FAINTEST = 0.02  # edge that every pair of keypoints keeps while the graph is learned
-EPISODES = EpisodeSettings(
-    balance="root",
-    self_supervised=0.35,
-    points=(5, 16),
-    subset=0.3,
-    most_keypoints=16,
-    most_objects=80,
-    views=4,
-    cover=0.3,
-    augment=AugmentSettings(strong_probability=0.25),
-)
 
 
 class EncodedData:
@@ -74,7 +61,7 @@ def decoder_settings(arm: Arm, budget: Budget, seed: int) -> list[DecoderTrainin
     first = replace(shared, graph="none" if graph == "none" else "fixed")
     second = replace(shared, graph=graph, learning_rate=LATER)
     if graph == "predicted":
-        second = replace(second, learns="graph", faintest=FAINTEST, learning_rate=shared.learning_rate)
+        second = replace(second, learns="graph", learning_rate=shared.learning_rate)
     third = replace(shared, graph=graph, bias="markov" if wanted.bias == "markov" else "off", learning_rate=LATER)
     return [first, second, third][: budget.stages]
 

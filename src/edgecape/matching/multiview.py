@@ -23,10 +23,10 @@ from torch import Tensor, nn
 from edgecape.errors import SettingsError
 from edgecape.matching import views
 from edgecape.matching.alignment import asymmetry, view_between
-from edgecape.matching.network import cosine, matching_of
+from edgecape.matching.network import MatchingNetwork, cosine, matching_of
 from edgecape.matching.settings import MatchingSettings, ViewSettings, VotingSettings
 from edgecape.matching.views import Picture
-from edgecape.matching.voting import Votes, mean_shift_mode, vote
+from edgecape.matching.voting import Votes, logits_of, mean_shift_mode, vote
 from edgecape.model.network import Matched, Network, Output, SupportEncoding
 from edgecape.model.pose_graph import PoseGraph
 from edgecape.model.proposals import Proposals, locate
@@ -77,9 +77,17 @@ class Compared(NamedTuple):
     clear: Tensor  # (B,) bool: a coarse look left no doubt which view fits
 
 
+class Seen(NamedTuple):
+    """Queries beside the supports, once views are settled."""
+
+    matched: Matched
+    votes: Votes
+    places: Tensor  # (B, K, 2), of the keypoints in the supports, as the view that counts shows them
+
+
 class Estimate(NamedTuple):
     output: Output
-    votes: Votes | None  # None for a network as published
+    votes: Votes | None  # as the decoder leaves them; None for a network as published
     clear: Tensor  # (B,) bool, of `Compared`
 
 
@@ -212,30 +220,36 @@ class MultiView(nn.Module):
         if not voting.rounds:
             return Estimate(network.decode(compared.matched[0], encoding), None, compared.clear)
         if len(compared.views) == 2:
-            matched, votes = self._blend(compared, support)
+            seen = self._blend(compared, support)
         else:
             matched = compared.matched[0]
             votes = vote(matched.proposals.similarity, places, support.usable, support.graph.normalised, voting)
+            seen = Seen(matched, votes, places)
             if len(self.views) > 1:
-                matched, votes = self._relabel_mirrored(compared.views[0], matched, votes, support)
+                seen = self._relabel_mirrored(compared.views[0], seen, support)
+        matched, votes, places = seen
         start = mean_shift_mode(votes.heatmap, voting.near)
-        return Estimate(network.decode(matched, encoding, start), votes, compared.clear)
+        if not (isinstance(network, MatchingNetwork) and network.rereads):
+            return Estimate(network.decode(matched, encoding, start), votes, compared.clear)
+        found = network.reread(matched, encoding._replace(places=places), logits_of(votes.heatmap), start)
+        output = Output(found.coordinates, matched.proposals, encoding.usable, encoding.graph)
+        heatmap = found.logits[-1].flatten(2).softmax(dim=-1).view_as(votes.heatmap)
+        return Estimate(output, votes._replace(heatmap=heatmap), compared.clear)
 
-    def _relabel_mirrored(
-        self, view: Tensor, matched: Matched, votes: Votes, support: SupportViews
-    ) -> tuple[Matched, Votes]:
+    def _relabel_mirrored(self, view: Tensor, seen: Seen, support: SupportViews) -> Seen:
         """Swaps left and right where a query is seen beside a mirrored view and the supports show both."""
         flip = support.flip_index
         swap = (view % 2 == 1)[:, None] & support.usable[:, flip]  # (B, K)
-        swapped, swapped_votes = _relabelled(matched, votes, flip)
+        matched, votes, places = seen
+        swapped = _relabelled(seen, flip)
         matched = matched._replace(
-            keypoints=_where(swap, swapped.keypoints, matched.keypoints),
-            proposals=_choose(swap, swapped.proposals, matched.proposals),
+            keypoints=_where(swap, swapped.matched.keypoints, matched.keypoints),
+            proposals=_choose(swap, swapped.matched.proposals, matched.proposals),
         )
-        voted, heatmap = (_where(swap, a, b) for a, b in zip(swapped_votes[:2], votes[:2], strict=True))
-        return matched, Votes(voted, heatmap, votes.fit)
+        voted, heatmap = (_where(swap, a, b) for a, b in zip(swapped.votes[:2], votes[:2], strict=True))
+        return Seen(matched, Votes(voted, heatmap, votes.fit), _where(swap, swapped.places, places))
 
-    def _blend(self, compared: Compared, support: SupportViews) -> tuple[Matched, Votes]:
+    def _blend(self, compared: Compared, support: SupportViews) -> Seen:
         """One of two views for each keypoint, and the mean of both their votes, weighted by how well they fit."""
         A, usable = support.graph.normalised, support.usable
         places = torch.cat([support.at(view)[1] for view in compared.views])
@@ -243,9 +257,12 @@ class MultiView(nn.Module):
         both = vote(similarity, places, usable.repeat(2, 1), A.repeat(2, 1, 1), self.settings.voting)
         votes, mirrored_votes = (Votes(*parts) for parts in zip(*(_apart(x, 2) for x in both), strict=True))
         matched, mirrored = compared.matched
-        weight = self.mirror_weight(votes, mirrored_votes, support, places[: usable.shape[0]])  # (B,)
+        places, mirrored_places = _apart(places, 2)
+        weight = self.mirror_weight(votes, mirrored_votes, support, places)  # (B,)
         wins = weight > 0.5
-        mirrored, mirrored_votes = _relabelled(mirrored, mirrored_votes, support.flip_index)
+        mirrored, mirrored_votes, mirrored_places = _relabelled(
+            Seen(mirrored, mirrored_votes, mirrored_places), support.flip_index
+        )
         usable = usable[:, support.flip_index]
         weight = weight[:, None] * usable  # (B, K): a mirror shows only keypoints whose partner the supports show
         chosen = weight > 0.5
@@ -254,11 +271,12 @@ class MultiView(nn.Module):
             keypoints=_where(chosen, mirrored.keypoints, matched.keypoints),
             proposals=_choose(chosen, mirrored.proposals, matched.proposals),
         )
-        return blended, Votes(
+        votes = Votes(
             voted=torch.lerp(votes.voted, mirrored_votes.voted, weight[..., None]),
             heatmap=torch.lerp(votes.heatmap, mirrored_votes.heatmap, weight[..., None, None]),
             fit=_where(wins, mirrored_votes.fit, votes.fit),
         )
+        return Seen(blended, votes, _where(chosen, mirrored_places, places))
 
     # --- how well a view fits ----------------------------------------------------------------------------
 
@@ -294,11 +312,12 @@ def _averaged(similarity: Tensor, mirrored: Tensor) -> Tensor:
     return (similarity + mirrored.flip(-1)) / 2
 
 
-def _relabelled(matched: Matched, votes: Votes, flip: Tensor) -> tuple[Matched, Votes]:
-    """Of a mirrored view, with left and right swapped back."""
+def _relabelled(seen: Seen, flip: Tensor) -> Seen:
+    """A mirrored view with left and right swapped back."""
+    matched, votes, places = seen
     proposals = Proposals(*(values[:, flip] for values in matched.proposals))
     matched = matched._replace(keypoints=matched.keypoints[:, flip], proposals=proposals)
-    return matched, Votes(votes.voted[:, flip], votes.heatmap[:, flip], votes.fit)
+    return Seen(matched, Votes(votes.voted[:, flip], votes.heatmap[:, flip], votes.fit), places[:, flip])
 
 
 def _choose(condition: Tensor, one: Proposals, other: Proposals) -> Proposals:

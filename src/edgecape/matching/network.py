@@ -5,7 +5,8 @@
 - a keypoint's token also says where the keypoint lies in the support (*layout*);
 - the similarity adds the cosine of what enters the encoder (*direct cosine*);
 - the backbone's last blocks carry LoRA updates (lora.py);
-- the decoder may be one that reads the similarity again (rereading.py).
+- the decoder may be one that reads the similarity, or the heatmap of the votes, again (rereading.py);
+- edge weights may be predicted by factors (edges.py).
 
 Votes and views (voting.py, multiview.py) work on its outputs; it knows nothing of them.
 """
@@ -16,8 +17,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from edgecape.matching.edges import LogLinearPoseGraph
 from edgecape.matching.lora import LoRA
-from edgecape.matching.rereading import RereadingDecoder
+from edgecape.matching.rereading import Reread, RereadingDecoder
 from edgecape.matching.settings import MatchingSettings
 from edgecape.model.linear import Linear
 from edgecape.model.network import Matched, Network, Output, SupportEncoding
@@ -40,7 +42,10 @@ class MatchingNetwork(Network):
             nn.init.zeros_(self.layout_proj.weight)
             nn.init.zeros_(self.layout_proj.bias)
         if matching.rereading is not None:
-            self.decoder = RereadingDecoder(settings, matching.rereading)  # type: ignore[assignment]
+            near = matching.voting.near if matching.voting.rounds else None
+            self.decoder = RereadingDecoder(settings, matching.rereading, near)  # type: ignore[assignment]
+        if matching.log_linear_edges and self.pose_graph is not None:
+            self.pose_graph = LogLinearPoseGraph(settings)
 
     def encode_support(
         self,
@@ -85,22 +90,24 @@ class MatchingNetwork(Network):
     def decode(
         self, matched: Matched, support: SupportEncoding, start: Tensor | None = None, hidden: Tensor | None = None
     ) -> Output:
-        if not isinstance(self.decoder, RereadingDecoder):
+        if not self.rereads:
             return super().decode(matched, support, start, hidden)
         if hidden is not None:
             raise ValueError("a decoder that reads the similarity again learns from hidden keypoints by itself")
-        image, keypoints, proposals = matched
+        proposals = matched.proposals
         start = proposals.peak if start is None else start
-        found = self.decoder(
-            keypoints,
-            image,
-            proposals.similarity,
-            start,
-            support.places,
-            support.usable,
-            support.graph,
-        )
-        return Output(found.coordinates, proposals, support.usable, support.graph)
+        coordinates = self.reread(matched, support, proposals.similarity, start).coordinates
+        return Output(coordinates, proposals, support.usable, support.graph)
+
+    @property
+    def rereads(self) -> bool:
+        return isinstance(self.decoder, RereadingDecoder)
+
+    def reread(self, matched: Matched, support: SupportEncoding, logits: Tensor, start: Tensor) -> Reread:
+        """What the decoder makes of logits (B, K, h, w): the similarity, or what votes have made of it."""
+        image, keypoints, _ = matched
+        found: Reread = self.decoder(keypoints, image, logits, start, support.places, support.usable, support.graph)
+        return found
 
 
 def cosine(tokens: Tensor, cells: Tensor) -> Tensor:

@@ -5,11 +5,12 @@ published decoder, and then *choose* among the places that matching left open in
     x     = x + inject([e ; v])                                      the stream knows both
     x     = layer(x, e + position_mlp(e), image, cells, Ã)           a layer of the published decoder
     logit = a · similarity + r · rivals + (q · [image ; cells] + g v · cells) / √d    q and g from x, 0 at the start
-    point = peak of softmax(logit)                                   where the next layer looks
+    point = place of softmax(logit)                                  where the next layer looks
 
-Rivals are the other keypoints: a cell that they claim is less likely this one's. At the start (a = 1, r = 0) every
-layer repeats what matching says; what is learned can only choose differently. The parts of it that know nothing of the
-graph are the same whatever the graph is.
+What is read is the similarity, or, where there are votes (voting.py), the logarithm of the heatmap that they leave;
+the place is found as it would be without this decoder. Rivals are the other keypoints: a cell that they claim is less
+likely this one's. At the start (a = 1, r = 0) every layer repeats what it reads; what is learned can only choose
+differently. The parts of it that know nothing of the graph are the same whatever the graph is.
 
 Places are told by waves of our own. The published ones are at most one period per frame: two places a cell apart differ
 by less than a hundredth of their norm, and no product of them has a peak. Products of these are bell-shaped.
@@ -25,7 +26,7 @@ from torch import Tensor, nn
 
 from edgecape.errors import SettingsError
 from edgecape.matching.settings import RereadingSettings
-from edgecape.matching.voting import from_neighbours, whose_cell, within_two_hops
+from edgecape.matching.voting import from_neighbours, mean_shift_mode, whose_cell, within_two_hops
 from edgecape.model.attention import PositionedCrossAttention
 from edgecape.model.decoder import DecoderLayer, bias_structure
 from edgecape.model.linear import Linear
@@ -37,7 +38,7 @@ LOCAL = 8.0  # how much more a local head looks at its point than elsewhere, at 
 
 
 class Reread(NamedTuple):
-    coordinates: Tensor  # (layers, B, K, 2), peaks of the logits of every layer
+    coordinates: Tensor  # (layers, B, K, 2), places of the logits of every layer
     logits: Tensor  # (layers, B, K, h, w)
 
 
@@ -126,13 +127,16 @@ class RereadingLayer(DecoderLayer):
 
 
 class RereadingDecoder(nn.Module):
-    def __init__(self, settings: NetworkSettings, rereading: RereadingSettings):
+    def __init__(
+        self, settings: NetworkSettings, rereading: RereadingSettings, near: tuple[float, float] | None = None
+    ):
+        """near: bandwidths of the mean shift that finds a place, as after votes; None: it is at the peak."""
         super().__init__()
         if not 0 <= rereading.local_heads < settings.heads:
             raise SettingsError(
                 f"local_heads is {rereading.local_heads}; give 0 to {settings.heads - 1}, of {settings.heads} heads"
             )
-        self.settings, self.rereading = settings, rereading
+        self.settings, self.rereading, self.near = settings, rereading, near
         width = settings.width
         self.waves = Waves(width, rereading.reach)
         power = self.waves.power()
@@ -144,15 +148,19 @@ class RereadingDecoder(nn.Module):
         nn.init.zeros_(self.position_mlp[-1].weight)  # type: ignore[arg-type]
         nn.init.zeros_(self.position_mlp[-1].bias)  # type: ignore[arg-type]
 
+    def place(self, logits: Tensor) -> Tensor:
+        """Logits (B, K, h, w) → (B, K, 2)."""
+        if self.near is None:
+            return locate(logits).peak
+        return mean_shift_mode(logits.flatten(2).softmax(dim=-1).view_as(logits), self.near)
+
     def votes(self, logits: Tensor, places: Tensor, usable: Tensor, A_norm: Tensor) -> Tensor:
         """Where the others vote each keypoint to be (B, K, 2), by what they look like so far: logits (B, K, h, w).
         Gradients reach the graph."""
-        mass = logits.flatten(2).softmax(dim=-1)
-        centres = cell_centres(logits.shape[-2], logits.shape[-1], logits.device)
-        confidence = mass.amax(dim=-1) * usable
+        confidence = logits.flatten(2).softmax(dim=-1).amax(dim=-1).square() * usable  # of those that are sure
         with torch.autocast(logits.device.type, enabled=False):  # places are exact too
             votes = within_two_hops(A_norm.float())
-            return from_neighbours(places, mass @ centres, confidence, votes, self.rereading.ridge)
+            return from_neighbours(places, self.place(logits), confidence, votes, self.rereading.ridge)
 
     def forward(
         self,
@@ -164,8 +172,8 @@ class RereadingDecoder(nn.Module):
         usable: Tensor,
         pose_graph: PoseGraph,
     ) -> Reread:
-        """keypoints (B, K, d), image (B, hw, d), similarity (B, K, h, w), start (B, K, 2), places (B, K, 2) of the
-        keypoints in the supports, usable (B, K)."""
+        """keypoints (B, K, d), image (B, hw, d), similarity (B, K, h, w), logits to read, start (B, K, 2), places
+        (B, K, 2) of the keypoints in the supports, usable (B, K)."""
         structure = bias_structure(pose_graph, self.settings)
         cells = self.waves(cell_centres(similarity.shape[-2], similarity.shape[-1], similarity.device))
         x, point = keypoints, start.detach()
@@ -185,6 +193,6 @@ class RereadingDecoder(nn.Module):
                 x = x + layer.inject_voted(voted)
             x = layer(x, here + self.position_mlp(here), image, cells, usable, pose_graph.normalised, structure)
             logits.append(layer.reread(x, image, cells, similarity, known, voted, usable))
-            coordinates.append(locate(logits[-1]).peak)
+            coordinates.append(self.place(logits[-1]))
             point = coordinates[-1].detach()
         return Reread(torch.stack(coordinates), torch.stack(logits))

@@ -47,7 +47,8 @@ class VotingSettings:
 
 @dataclass(frozen=True)
 class RereadingSettings:
-    """A decoder that reads the similarity again (rereading.py), in the place of the published one."""
+    """A decoder that reads the similarity again (rereading.py), or the heatmap where there are votes, in the place of
+    the published one."""
 
     places: bool = True
     """Tell it where the keypoints lie in the supports; without, the graph alone says which of them belong together."""
@@ -122,6 +123,9 @@ class MatchingSettings:
     views: ViewSettings = field(default_factory=ViewSettings)
     rereading: RereadingSettings | None = None
     """None: the published decoder."""
+    log_linear_edges: bool = False
+    """Predict edge weights as factors on the drawn skeleton and a faint edge between all pairs (edges.py); else as
+    published."""
 
     def __post_init__(self) -> None:
         if self.views.mirror and not self.voting.rounds:

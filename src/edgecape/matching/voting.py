@@ -86,6 +86,11 @@ def from_neighbours(places: Tensor, found: Tensor, confidence: Tensor, votes: Te
     return torch.where(total > 1e-4, local, overall)
 
 
+def logits_of(heatmap: Tensor) -> Tensor:
+    """The logarithm of probabilities, finite."""
+    return heatmap.clamp(min=1e-12).log()
+
+
 def mean_shift_mode(heatmap: Tensor, near: tuple[float, float]) -> Tensor:
     """Where most of the probability (B, K, h, w) is *near*: (B, K, 2). Three likely cells side by side win over a
     single one elsewhere that is a little likelier than each of them."""

@@ -103,6 +103,10 @@ class PoseGraphPredictor(nn.Module):
         self.c = nn.Parameter(torch.zeros(1))  # training starts from the prior
         self.b = nn.Parameter(torch.zeros(1))
 
+    def weigh(self, prior: Tensor, refined: Tensor, usable: Tensor) -> Tensor:
+        """A' (B, K, K), from the prior (B, K, K) and refined keypoint features (B, K, d)."""
+        return F.relu(prior + self.c * self.residual(refined) + self.b)  # eq. of A'
+
     def refine(
         self, features: Tensor, shot_tokens: Tensor, tokens: Tensor, visible: Tensor, position: Tensor, prior: Tensor
     ) -> Tensor:
@@ -142,6 +146,6 @@ class PoseGraphPredictor(nn.Module):
             visible, prior = F.pad(visible, (0, extra)), F.pad(prior, (0, extra, 0, extra))
         usable = visible.any(1)
         refined = self.refine(features, shot_tokens, tokens, visible, position, prior)
-        weights = F.relu(prior + self.c * self.residual(refined) + self.b)  # eq. of A'
+        weights = self.weigh(prior, refined, usable)
         weights = (weights + weights.transpose(1, 2)) / 2
         return PoseGraph(*(matrix[:, :K, :K] for matrix in pose_graph(prior, weights, usable)))

@@ -13,29 +13,45 @@ import math
 import time
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from edgecape.data.crops import AugmentSettings
 from edgecape.errors import SettingsError
 from edgecape.io.files import atomic_write
 from edgecape.matching.network import MatchingNetwork
-from edgecape.matching.rereading import Reread, RereadingDecoder
+from edgecape.matching.rereading import Reread
 from edgecape.matching.settings import MatchingSettings, RereadingSettings, ViewSettings, VotingSettings
+from edgecape.matching.voting import logits_of, mean_shift_mode, vote
+from edgecape.model.network import Matched, SupportEncoding
 from edgecape.model.pose_graph import PoseGraph, pose_graph
 from edgecape.model.proposals import locate
 from edgecape.training.checkpoints import load_checkpoint, save_checkpoint
 from edgecape.training.encoded import Encoded, EncodedEpisodes
 from edgecape.training.initialise import start_new_parts
 from edgecape.training.losses import similarity_loss
+from edgecape.training.sampler import EpisodeSettings
 from edgecape.weights.config import ModelConfig
 from edgecape.weights.store import Stored, save_model
 
 LEARNS = {"decoder": ("decoder.", "mask_token"), "graph": ("pose_graph.",)}
 LEARNS["both"] = LEARNS["decoder"] + LEARNS["graph"]
+EPISODES = EpisodeSettings(  # what it learns from, unless told otherwise
+    balance="root",
+    self_supervised=0.35,
+    points=(5, 16),
+    subset=0.3,
+    most_keypoints=16,
+    most_objects=80,
+    views=4,
+    match_facing=True,
+    cover=0.3,
+    augment=AugmentSettings(strong_probability=0.25),
+)
 
 
 @dataclass(frozen=True)
@@ -48,6 +64,8 @@ class HidingSettings:
     """Least and largest share of an episode's keypoints that is hidden."""
     masked: float = 0.5
     """Share of the hidden ones that also lose their token."""
+    mistaken: float = 0.5
+    """Share of the hidden ones that look like another keypoint, instead of like nothing."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +73,8 @@ class DecoderTraining:
     graph: Literal["none", "fixed", "predicted"] = "fixed"
     bias: Literal["off", "markov"] = "off"
     rereading: RereadingSettings = field(default_factory=RereadingSettings)
+    voting: bool = True
+    """Read the heatmap that the base model's votes leave instead of the similarity; needs places."""
     hiding: HidingSettings = field(default_factory=HidingSettings)
     learns: Literal["decoder", "graph", "both"] = "decoder"
     """What learns; the rest stays as it starts."""
@@ -62,10 +82,8 @@ class DecoderTraining:
     batch: int = 16
     learning_rate: float = 6e-4
     scalar_learning_rate: float = 10.0
-    """Factor on the learning rate of single numbers, which have a long way to go: c and b of the predicted graph, and
+    """Factor on the learning rate of single numbers, which have a long way to go: those of the predicted graph, and
     what a layer makes of the similarity and of rivals."""
-    faintest: float = 0.0
-    """Least b − |c|: every pair of keypoints keeps an edge of this weight whatever ΔA is: the ReLU stays open."""
     dropout: float = 0.0
     weight_decay: float = 1e-2
     epsilon: float = 1e-12
@@ -86,9 +104,10 @@ def build(base: Stored, settings: DecoderTraining) -> MatchingNetwork:
         raise SettingsError("a decoder that reads the similarity again stands on a model with matching settings")
     matching: MatchingSettings = replace(
         base.config.matching,
-        voting=VotingSettings(rounds=0),
+        voting=base.config.matching.voting if settings.voting else VotingSettings(rounds=0),
         views=ViewSettings(),
         rereading=settings.rereading,
+        log_linear_edges=True,
     )
     # The predictor sees keypoints only: their tokens say what they look like, and a step stays cheap.
     network = replace(base.config.network, predictor_sees_image=False, dropout=settings.dropout)
@@ -103,29 +122,31 @@ def build(base: Stored, settings: DecoderTraining) -> MatchingNetwork:
     return found
 
 
-def hide(episodes: Encoded, hiding: HidingSettings, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-    """Which keypoints (B, K) are hidden, and which of them lose their token too."""
-    hidden, masked = torch.zeros_like(episodes.usable), torch.zeros_like(episodes.usable)
-    for row, usable in enumerate(episodes.usable.numpy()):
+class Hidden(NamedTuple):
+    """Keypoints (B, K) that only the others can find."""
+
+    hidden: Tensor  # bool; they look like nothing, or …
+    mistaken: Tensor  # bool, some of them: … like another keypoint
+    masked: Tensor  # bool, some of them: their token is lost too
+    other: Tensor  # int, which keypoint each is taken for; itself if it is not hidden
+
+
+def hide(episodes: Encoded, hiding: HidingSettings, rng: np.random.Generator) -> Hidden:
+    usable = episodes.usable
+    none, itself = torch.zeros_like(usable), torch.arange(usable.shape[1]).expand(usable.shape)
+    found = Hidden(none, none.clone(), none.clone(), itself.clone())
+    for row, can in enumerate(usable.numpy()):
         if rng.random() >= hiding.episodes:
             continue
-        candidates = np.flatnonzero(usable)
+        candidates = np.flatnonzero(can)
         number = round(rng.uniform(*hiding.keypoints) * len(candidates))
         chosen = rng.permutation(candidates)[:number]
-        hidden[row, chosen] = True
-        masked[row, chosen[rng.random(number) < hiding.masked]] = True
-    return hidden, masked
-
-
-def misplaced(start: Tensor, usable: Tensor, hidden: Tensor, rng: np.random.Generator) -> Tensor:
-    """Starts (B, K, 2) in which a hidden keypoint is where another one starts."""
-    moved = start.clone()
-    for row, (can, gone) in enumerate(zip(usable.numpy(), hidden.numpy(), strict=True)):
-        for k in np.flatnonzero(gone):
-            others = np.flatnonzero(can & (np.arange(len(can)) != k))
-            if len(others):
-                moved[row, k] = start[row, rng.choice(others)]
-    return moved
+        found.hidden[row, chosen] = True
+        found.masked[row, chosen[rng.random(number) < hiding.masked]] = True
+        found.mistaken[row, chosen[rng.random(number) < hiding.mistaken]] = True
+        for k in chosen[: number if len(candidates) > 1 else 0]:
+            found.other[row, k] = int(rng.choice(candidates[candidates != k]))
+    return found
 
 
 def graph_of(network: MatchingNetwork, episodes: Encoded, prior: Tensor) -> PoseGraph:
@@ -141,25 +162,24 @@ def graph_of(network: MatchingNetwork, episodes: Encoded, prior: Tensor) -> Pose
 
 
 def decode(
-    network: MatchingNetwork,
-    episodes: Encoded,
-    hidden: Tensor | None = None,
-    masked: Tensor | None = None,
-    rng: np.random.Generator | None = None,
-    prior: Tensor | None = None,
+    network: MatchingNetwork, episodes: Encoded, hidden: Hidden | None = None, prior: Tensor | None = None
 ) -> Reread:
     """What the decoder makes of episodes, some keypoints hidden. prior: another skeleton than theirs."""
-    similarity, keypoints = episodes.similarity, episodes.keypoints
+    similarity, keypoints, voting = episodes.similarity, episodes.keypoints, network.matching.voting
     start = locate(similarity).peak
-    if hidden is not None and masked is not None and rng is not None:
-        start = misplaced(start, episodes.usable, hidden, rng)
-        similarity = similarity * ~hidden[..., None, None]
-        keypoints = torch.where(masked[..., None], network.mask_token, keypoints)
+    if hidden is not None:
+        rows = torch.arange(len(similarity))[:, None]
+        start = start[rows, hidden.other]
+        looks_like = similarity[rows, hidden.other] * (~hidden.hidden | hidden.mistaken)[..., None, None]
+        similarity, keypoints = looks_like, torch.where(hidden.masked[..., None], network.mask_token, keypoints)
     graph = graph_of(network, episodes, episodes.prior if prior is None else prior)
-    decoder = network.decoder
-    assert isinstance(decoder, RereadingDecoder)
-    found: Reread = decoder(keypoints, episodes.image, similarity, start, episodes.places, episodes.usable, graph)
-    return found
+    logits = similarity
+    if voting.rounds:
+        with torch.no_grad(), torch.autocast(similarity.device.type, enabled=False):
+            votes = vote(similarity, episodes.places, episodes.usable, graph.normalised.float(), voting)
+            logits, start = logits_of(votes.heatmap), mean_shift_mode(votes.heatmap, voting.near)
+    support = SupportEncoding(episodes.tokens, episodes.usable, graph, episodes.places)
+    return network.reread(Matched(episodes.image, keypoints, locate(similarity)), support, logits, start)
 
 
 class DecoderTrainer:
@@ -241,14 +261,14 @@ class DecoderTrainer:
             group["lr"] = self.learning_rate(self.done) * group["factor"]
         batch = episodes.batch(settings.seed, self.done, settings.batch)
         rng = np.random.default_rng((settings.seed, self.done, 1))
-        hidden, masked = hide(batch, settings.hiding, rng)
+        hidden = hide(batch, settings.hiding, rng)
         for part in (network.decoder, network.pose_graph):
             if part is not None:
                 part.train(any(p.requires_grad for p in part.parameters()))
         torch.manual_seed(hash((settings.seed, self.done)) % 2**63)  # dropout: resuming needs no saved state
         rounded = torch.autocast("cpu", torch.bfloat16, enabled=settings.precision == "bfloat16")
         with rounded, sdpa_kernel(SDPBackend.MATH):  # for a few keypoints the fused kernel is far slower
-            found = decode(network, batch, hidden, masked, rng)
+            found = decode(network, batch, hidden)
         losses = [similarity_loss(logits, batch.target, batch.weight) for logits in found.logits]
         self.optimiser.zero_grad()
         torch.stack(losses).sum().backward()
@@ -256,8 +276,6 @@ class DecoderTrainer:
         self.optimiser.step()
         self.done += 1
         with torch.no_grad():
-            if network.pose_graph is not None and settings.learns != "decoder":
-                network.pose_graph.b.clamp_(min=settings.faintest + network.pose_graph.c.abs())
             decay = min(settings.ema, self.done / (10 + self.done))
             torch._foreach_lerp_(list(self.average.values()), list(self.learned.values()), 1 - decay)
         return [loss.item() for loss in losses]
@@ -268,7 +286,7 @@ class DecoderTrainer:
 
     def scalars(self) -> dict[str, float]:
         """Single numbers, to be watched."""
-        watched = ("pose_graph.c", "pose_graph.b", ".trust", ".yielding")
+        watched = ("pose_graph.scale", "pose_graph.log_faint", ".trust", ".yielding")
         return {name: round(value.item(), 4) for name, value in self.learned.items() if name.endswith(watched)}
 
     def averaged(self) -> MatchingNetwork:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from edgecape.matching.edges import LogLinearPoseGraph
 from edgecape.matching.network import MatchingNetwork
 from edgecape.matching.settings import MatchingSettings
 from edgecape.model.decoder import MarkovBias
@@ -79,7 +80,7 @@ def start_from_matching(network: Network, features: Tensor, whitening: float = 0
 def start_new_parts(network: Network) -> None:
     """What a phase adds: a structural bias starts as no bias, so that the phase continues from where the last one
     ended. Every pair of keypoints starts with a faint edge: at weight 0, the corner of the ReLU, none could grow."""
-    if network.pose_graph is not None:
+    if network.pose_graph is not None and not isinstance(network.pose_graph, LogLinearPoseGraph):  # it has some
         network.pose_graph.b.fill_(FAINT)
     for module in network.modules():
         if isinstance(module, MarkovBias):
