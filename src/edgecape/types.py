@@ -145,9 +145,10 @@ class Prompt:
     """A kind of object as the model understood it from its supports: encoded once, used on any number of photos."""
 
     tokens: NDArray[np.float32]
-    """(V, K, d): what each keypoint looks like, in the supports as they are and, if the model wants it, mirrored."""
+    """(E, V, K, d): what each keypoint looks like, in each support as it is and, if the model wants it, mirrored; E = 1
+    for models that average supports."""
     places: NDArray[np.float32]
-    """(V, K, 2): where it is there, in [0, 1] of the supports' frames, averaged."""
+    """(E, V, K, 2): where it is there, in [0, 1] of the supports' frames."""
     usable: NDArray[np.bool_]
     """(K,): whether any support shows it; one that none shows is never found."""
     prior: NDArray[np.float32]
@@ -198,10 +199,10 @@ class Prompt:
             with safe_open(path, framework="numpy") as file:
                 facts = json.loads((file.metadata() or {})["edgecape_prompt"])
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            if "frames" not in arrays and "tokens" in arrays:
+            if "tokens" in arrays and ("frames" not in arrays or arrays["tokens"].ndim == 3):
                 raise ValueError("it was made by an earlier version; make it again from the photos")
             arrays.setdefault("flip_index", None)
-            shapes = zip("VKdLShw3", arrays["tokens"].shape + arrays["frames"].shape, strict=True)
+            shapes = zip("EVKdLShw3", arrays["tokens"].shape + arrays["frames"].shape, strict=True)
             sizes = dict(shapes) | {"2": 2, "3": 3}
             _check_arrays(arrays, sizes)
             K = sizes["K"]

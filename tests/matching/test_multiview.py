@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from edgecape.errors import SettingsError
 from edgecape.matching import views
-from edgecape.matching.alignment import asymmetry, view_between
+from edgecape.matching.alignment import asymmetry
 from edgecape.matching.multiview import Estimate, MultiView, SupportViews
 from edgecape.matching.network import build_network
 from edgecape.matching.settings import MatchingSettings, ViewSettings, VotingSettings
@@ -70,7 +70,7 @@ def only(multiview: MultiView, query: torch.Tensor, known: SupportViews, view: i
     """As if there were no other view."""
     one = matching(ViewSettings())
     one.network.load_state_dict(multiview.network.state_dict())
-    alone = known._replace(tokens=known.tokens[:, view : view + 1], places=known.places[:, view : view + 1])
+    alone = known._replace(tokens=known.tokens[:, :, view : view + 1], places=known.places[:, :, view : view + 1])
     return find(one, query, alone)
 
 
@@ -88,7 +88,8 @@ def test_a_query_that_faces_the_other_way_is_found_in_the_mirror(mirroring: Mult
     found = find(mirroring, both, known)
     assert (final(found) - torch.stack((PLACES, moved(PLACES, 1)))).norm(dim=-1).max() < 0.06
     alone = [only(mirroring, both, known, view) for view in (0, 1)]
-    weight = mirroring.mirror_weight(alone[0].votes, alone[1].votes, known, known.places[:, 0])
+    votes, places = (one.votes for one in alone), known.places[:, 0, 0]
+    weight = mirroring.mirror_weight(*votes, places, known.usable, known.flip_index)
     assert weight[0] < 0.2 and weight[1] > 0.5
     for index in (0, 1):  # what is said beside is that of the view that counts more
         similarity = alone[index].output.proposals.similarity[index]
@@ -175,7 +176,7 @@ def test_a_query_seen_twice() -> None:
 def test_a_query_that_lies_another_way_is_found(turning: MultiView, mirroring: MultiView, flip) -> None:
     """All eight ways a photo can lie."""
     known = support(turning, flip=flip)
-    assert known.tokens.shape[1] == 8
+    assert known.tokens.shape[1:3] == (1, 8)
     for view in range(8):
         found = final(find(turning, seen(photo(), view), known))[0]
         expected = moved(PLACES, view)
@@ -192,7 +193,7 @@ def test_each_query_is_seen_at_its_own_turn_and_alone_as_in_a_batch(turning: Mul
     several = torch.cat([seen(photo(), 2 * turns) for turns in (0, 3, 1)])
     known = support(turning, queries=3)
     chosen = turning.compare(several[:, None], known).views
-    assert chosen[0].tolist() == [0, 6, 2] and chosen[1].tolist() == [1, 7, 3]
+    assert chosen[0][:, 0].tolist() == [0, 6, 2] and chosen[1][:, 0].tolist() == [1, 7, 3]
     together = final(find(turning, several, known))
     for index in range(3):
         alone = final(find(turning, several[index : index + 1], support(turning)))[0]
@@ -204,44 +205,7 @@ def test_what_fits_as_well_upright_is_not_turned(turning: MultiView) -> None:
     """A photo that looks the same from all sides."""
     round_thing = sum(seen(photo(), 2 * turns) for turns in range(4))
     known = support(turning, round_thing)
-    assert turning.compare(round_thing[:, None], known).views[0].tolist() == [0]
-
-
-# --- several supports --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("look", [MIRROR, TURNS], ids=["mirror", "turns"])
-@torch.inference_mode()
-def test_supports_are_brought_to_face_and_lie_as_the_first(look: ViewSettings) -> None:
-    multiview = matching(look)
-    ways = (0, 1, 0) if look is MIRROR else (0, 2, 1, 5, 7)
-    many = torch.cat([seen(photo(), way) for way in ways])
-    placed = torch.stack([moved(PLACES, way) for way in ways])
-    alone, together = support(multiview), support(multiview, many, placed, SHOWN.expand(-1, len(ways), -1))
-    torch.testing.assert_close(alone.places, together.places)
-    torch.testing.assert_close(alone.tokens, together.tokens, atol=1e-4, rtol=0)
-
-
-@torch.inference_mode()
-def test_so_their_order_matters_and_the_first_decides(turning: MultiView) -> None:
-    both, placed = torch.cat((photo(), seen(photo(), 2))), torch.stack((PLACES, moved(PLACES, 2)))
-    shown = SHOWN.expand(-1, 2, -1)
-    first, second = support(turning, both, placed, shown), support(turning, both.flip(0), placed.flip(0), shown)
-    torch.testing.assert_close(first.places[:, 0], PLACES[None])
-    torch.testing.assert_close(second.places[:, 0], moved(PLACES, 2)[None])
-
-
-@pytest.mark.parametrize("view", range(8))
-def test_the_view_between_two_pictures_is_found(view: int) -> None:
-    places = torch.rand(1, 6, 2, generator=torch.Generator().manual_seed(view))
-    shown = torch.ones(1, 6, dtype=torch.bool)
-    between = int(view_between(moved(places, view), places, shown))
-    assert views.compose(between, view) == 0  # back to where it was
-    turned = int(view_between(moved(places, view), places, shown, turn=False))
-    assert turned == view % 2
-
-
-# --- the path that ships -----------------------------------------------------------------------------------------
+    assert turning.compare(round_thing[:, None], known).views[0].tolist() == [[0]]
 
 
 def shipped(**changes) -> MultiView:
@@ -273,6 +237,69 @@ seeds = st.integers(0, 2**16)
 
 def swap(K: int, named: bool) -> torch.Tensor | None:
     return torch.tensor([1, 0, *range(2, K)]) if named else None
+
+
+# --- several supports --------------------------------------------------------------------------------------------
+
+
+def several(multiview: MultiView, features: torch.Tensor, places: torch.Tensor, shown=None) -> SupportViews:
+    shown = torch.ones(1, *places.shape[:2], dtype=torch.bool) if shown is None else shown
+    return support(multiview, features, places, shown)
+
+
+@torch.inference_mode()
+def test_each_support_is_compared_in_its_own_view_and_one_that_does_not_fit_does_no_harm(turning: MultiView) -> None:
+    """The same object lying two ways, and something else."""
+    other, way = photo(3)[:1], 5
+    features = torch.cat((other, seen(photo(), way), photo()))
+    placed = torch.stack((PLACES.flip(0), moved(PLACES, way), PLACES))
+    known = several(turning, features, placed)
+    for view in (0, 3):
+        query = seen(photo(), view)
+        assert (final(find(turning, query, known))[0] - moved(PLACES, view)).norm(dim=-1).max() < 0.06
+        assert turning.compare(query[:, None], known).supports[0, -1] == 0  # the other thing comes last
+
+
+@a_few
+@given(K=st.integers(3, 9), seed=seeds)
+def test_supports_have_no_order(K: int, seed: int) -> None:
+    multiview, episode = shipped(), tiny.episode(K, 3, seed=seed)
+    order = torch.tensor([2, 0, 1])
+    turned_round = episode._replace(
+        support=episode.support[:, order], coordinates=episode.coordinates[:, order], visible=episode.visible[:, order]
+    )
+    same(ship(multiview, episode), ship(multiview, turned_round))
+
+
+@torch.inference_mode()
+def test_the_same_support_twice_is_that_support(turning: MultiView) -> None:
+    once, twice = support(turning), several(turning, photo().expand(2, -1, -1, -1), PLACES.expand(2, -1, -1))
+    query = photo(3)[1:2]
+    torch.testing.assert_close(find(turning, query, once).votes.heatmap, find(turning, query, twice).votes.heatmap)
+
+
+@torch.inference_mode()
+def test_no_more_supports_are_compared_than_the_effort_allows(mirroring: MultiView) -> None:
+    known = several(mirroring, photo().expand(7, -1, -1, -1), PLACES.expand(7, -1, -1))
+    compared = [mirroring.compare(queries(photo(), (0,)), known, fast) for fast in (True, False)]
+    assert [one.supports.shape[1] for one in compared] == list(ViewSettings.supports) == [2, 5]
+
+
+@torch.inference_mode()
+def test_what_a_support_does_not_show_is_taken_from_those_that_do(mirroring: MultiView) -> None:
+    """The second shows the same object, shifted, and lacks a keypoint; the third has nothing in common with it."""
+    shift = torch.tensor([0.1, -0.05])
+    shown = torch.tensor([[[True] * 4, [True, True, False, True], [False, False, True, False]]])
+    placed = torch.stack((PLACES, PLACES + shift, PLACES.flip(0)))
+    known = several(mirroring, photo(3), placed, shown)
+    expected = (PLACES[2] + shift + placed[2, 2]) / 2  # where both that show it say it would be
+    torch.testing.assert_close(known.places[0, 1, 0, 2], expected, atol=1e-4, rtol=0)
+    torch.testing.assert_close(known.places[0, 1, 0, [0, 1, 3]], placed[1, [0, 1, 3]])
+    torch.testing.assert_close(known.tokens[0, 1, 0, 2], known.tokens[0, [0, 2], 0, 2].mean(dim=0))
+    assert known.usable.all()
+
+
+# --- the path that ships -----------------------------------------------------------------------------------------
 
 
 @BOTH
@@ -351,8 +378,8 @@ def test_a_keypoint_outside_one_crop_still_counts_in_the_others() -> None:
     near, far = torch.tensor([0.5, 0.4]), torch.tensor([0.9, 0.9])  # the second lies outside a crop of half the size
     episode = tiny.episode(2, seed=1, hide=0.0)._replace(coordinates=torch.stack((near, far))[None, None])
     known = encode(multiview, episode.support, episode.coordinates, episode.visible, episode.prior)
-    torch.testing.assert_close(known.places[0, 0, 1], far)
-    torch.testing.assert_close(known.places[0, 0, 0], torch.tensor([0.5, 0.35]))
+    torch.testing.assert_close(known.places[0, 0, 0, 1], far)
+    torch.testing.assert_close(known.places[0, 0, 0, 0], torch.tensor([0.5, 0.35]))
 
 
 # --- views and settings ------------------------------------------------------------------------------------------
@@ -364,7 +391,7 @@ def test_views_compose_as_pictures_do(v: int, w: int) -> None:
     import numpy as np
 
     frame = np.arange(49, dtype=np.uint8).reshape(7, 7)
-    assert np.array_equal(views.show(views.show(frame, w), v), views.show(frame, int(views.COMPOSE[v, w])))
+    assert np.array_equal(views.show(views.show(frame, w), v), views.show(frame, views.compose(v, w)))
     points = np.array([[0, 0], [6, 0], [2, 5]])
     from edgecape import geometry
 
@@ -378,6 +405,7 @@ def test_views_compose_as_pictures_do(v: int, w: int) -> None:
         (lambda: ViewSettings(mirror_query=True), "mirror_query needs mirror"),
         (lambda: ViewSettings(quarter_turns=True), "quarter_turns needs mirror"),
         (lambda: ViewSettings(scales=()), "scales is"),
+        (lambda: ViewSettings(supports=(0, 5)), "at least one"),
         (lambda: MatchingSettings(voting=VotingSettings(rounds=0), views=MIRROR), "need voting"),
         (lambda: VotingSettings(rounds=-1), "-1 rounds"),
         (lambda: VotingSettings(ridge=0.0), "above 0"),

@@ -61,17 +61,17 @@ def count_costs(network: Network, backbone: Backbone, keypoints: int = 17) -> li
     crops = len(multiview.settings.views.scales)
     with torch.no_grad():
         once, features = _operations({}, lambda: backbone.eval()(torch.zeros(1, 3, height, width)))
-        places = torch.rand(1, crops, keypoints, 2)
-        seen = torch.ones(1, crops, keypoints, dtype=torch.bool)
+        places = torch.rand(1, 1, crops, keypoints, 2)  # of one support
+        seen = torch.ones(1, 1, crops, keypoints, dtype=torch.bool)
         prior = torch.from_numpy(fully_connected(keypoints))[None]
-        shown = features[:, None].expand(-1, crops, -1, -1, -1)
+        shown = features[:, None, None].expand(-1, -1, crops, -1, -1, -1)
 
         def encode() -> SupportViews:
-            first, mean = multiview.encode_view(shown, places, seen, prior)
+            tokens, where, graph = multiview.encode_view(shown, places, seen, prior)
             for _ in upright[1:]:
-                multiview.encode_view(shown, places, seen, prior, first.graph)
-            tokens, means = (x[:, None].expand(-1, len(multiview.views), -1, -1) for x in (first.tokens, mean))
-            return SupportViews(tokens, means, first.usable, first.graph, torch.arange(keypoints))
+                multiview.encode_view(shown, places, seen, prior, graph)
+            tokens, where = (x[:, :, None].expand(-1, -1, len(multiview.views), -1, -1) for x in (tokens, where))
+            return SupportViews(tokens, where, seen[:, 0, 0], graph, torch.arange(keypoints))
 
         children = dict(network.named_children())
         prompt, support = _operations(children, encode)

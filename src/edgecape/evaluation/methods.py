@@ -121,7 +121,7 @@ class ModelMethod:
         encoded, compared = self._prepared(task)
         if graph is not None:
             encoded = encoded._replace(graph=told(graph, encoded.graph))
-        return self.multiview.settle(compared, encoded.expand(len(compared.views[0])))
+        return self.multiview.settle(compared, encoded.expand(len(compared.supports)))
 
     def encode(self, task: Task) -> SupportViews:
         """The supports alone, and the graph."""

@@ -1,4 +1,4 @@
-"""How the same keypoints lie in two pictures: the linear map between them, mirrored or not, turned by which quarter."""
+"""How the same keypoints lie in two pictures: the linear map between them, mirrored or not."""
 
 from __future__ import annotations
 
@@ -27,29 +27,6 @@ def is_mirrored(places: Tensor, others: Tensor, visible: Tensor, ridge: float = 
     """Whether keypoints (B, K, 2) lie as in a mirror to the same keypoints elsewhere (B, K, 2): (B,) bool."""
     linear, _, _ = linear_map(places, others, visible.to(places.dtype), ridge)
     return determinant(linear) < 0
-
-
-def turns_between(places: Tensor, others: Tensor, visible: Tensor) -> Tensor:
-    """By how many quarter turns, as of `geometry.quarter_turn`, keypoints (B, K, 2) come to lie as they do elsewhere
-    (B, K, 2), or nearly so: (B,), 0 to 3."""
-    weight = visible.to(places.dtype)[..., None]
-    number = weight.sum(dim=1, keepdim=True).clamp(min=1)
-    p, e = ((x - (weight * x).sum(dim=1, keepdim=True) / number) * weight for x in (places, others))
-    along = (p * e).sum(dim=(1, 2))
-    across = (p[..., 0] * e[..., 1] - p[..., 1] * e[..., 0]).sum(dim=1)
-    return torch.round(-torch.atan2(across, along) / (torch.pi / 2)).long() % 4
-
-
-def view_between(places: Tensor, others: Tensor, visible: Tensor, ridge: float = RIDGE, turn: bool = True) -> Tensor:
-    """The view (views.py) in which keypoints (B, K, 2) lie as they do elsewhere (B, K, 2), or nearly so: (B,).
-    turn: whether it may be turned."""
-    mirrored = is_mirrored(places, others, visible, ridge)
-    if not turn:
-        return mirrored.long()
-    sign = torch.where(mirrored, -1.0, 1.0)
-    facing = places * torch.stack((sign, torch.ones_like(sign)), dim=-1)[:, None]  # x changes its sign in a mirror
-    turns = turns_between(facing, others, visible)  # of the mirror image; a view is turned first, then mirrored
-    return 2 * (torch.where(mirrored, -turns, turns) % 4) + mirrored
 
 
 def asymmetry(places: Tensor, usable: Tensor) -> Tensor:

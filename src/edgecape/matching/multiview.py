@@ -6,11 +6,16 @@ and averaged with the query. That is the *best* it can do, for two passes of the
 pass and one of the two upright views, the one that fits better by a coarse look; `Estimate.clear` tells whether that
 look left no doubt, so that *auto* can take the best way where it did.
 
+Several supports are not averaged: one that shows a bus from the front says little of its rear, and the mean of both
+resembles neither. Each is compared on its own, the best few by the coarse look, and what they say of a keypoint is
+averaged, weighted by how well a support fits the query and how sure it is.
+
 Mirroring also swaps left and right. Where it is known which keypoints are left and right of each other, they are
 relabelled, and the mirror image is a support as good as the photo. Where it is not known, keypoints that lie
 symmetrically, as on a face seen from the front, are never compared in a mirror.
 
-With a plain `Network` there is one view and no votes, and the result is exactly what the network itself computes.
+With a plain `Network` there is one view and no votes, supports are averaged as published, and the result is exactly
+what the network itself computes.
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ from torch import Tensor, nn
 
 from edgecape.errors import SettingsError
 from edgecape.matching import views
-from edgecape.matching.alignment import asymmetry, view_between
+from edgecape.matching.alignment import asymmetry, linear_map
 from edgecape.matching.network import MatchingNetwork, cosine, matching_of
 from edgecape.matching.settings import MatchingSettings, ViewSettings, VotingSettings
 from edgecape.matching.views import Picture
@@ -44,36 +49,45 @@ class Shots(NamedTuple):
 
 
 class SupportViews(NamedTuple):
-    """The supports as they look in V views; the graph is that of the object and the same in all of them."""
+    """S supports as they look in V views, S = 1 where they are averaged; the graph is that of the object and the same
+    in all of them."""
 
-    tokens: Tensor  # (B, V, K, d)
-    places: Tensor  # (B, V, K, 2), of the keypoints, averaged over the supports
-    usable: Tensor  # (B, K) bool
+    tokens: Tensor  # (B, S, V, K, d)
+    places: Tensor  # (B, S, V, K, 2), of the keypoints
+    usable: Tensor  # (B, K) bool, whether any support shows a keypoint
     graph: PoseGraph
     flip_index: Tensor  # (K,): which keypoint a mirror shows in the place of each; itself if that is not known
 
     def expand(self, queries: int) -> SupportViews:
         """One support (B = 1) for a batch of queries, without copying."""
-        tokens, places = (x.expand(queries, -1, -1, -1) for x in (self.tokens, self.places))
+        tokens, places = (x.expand(queries, -1, -1, -1, -1) for x in (self.tokens, self.places))
         return SupportViews(
             tokens, places, self.usable.expand(queries, -1), self.graph.expand(queries), self.flip_index
         )
 
     def first(self, views: int) -> SupportViews:
-        return self._replace(tokens=self.tokens[:, :views], places=self.places[:, :views])
+        return self._replace(tokens=self.tokens[:, :, :views], places=self.places[:, :, :views])
 
-    def at(self, view: Tensor) -> tuple[SupportEncoding, Tensor]:
-        """The supports and their places, for each query in its view (B,)."""
-        rows = torch.arange(view.shape[0], device=view.device)
-        places = self.places[rows, view]
-        return SupportEncoding(self.tokens[rows, view], self.usable, self.graph, places), places
+    def at(self, support: Tensor, view: Tensor) -> SupportEncoding:
+        """For each of B queries, M supports (B, M) in a view (B, M) of each: a batch of B · M."""
+        B, M = support.shape
+        rows = torch.arange(B, device=view.device)[:, None]
+        tokens = self.tokens[rows, support, view].flatten(0, 1)
+        usable, *graph = (_repeated(x, M) for x in (self.usable, *self.graph))
+        return SupportEncoding(tokens, usable, PoseGraph(*graph), self.places_at(support, view))
+
+    def places_at(self, support: Tensor, view: Tensor) -> Tensor:
+        """Where the keypoints are there: (B · M, K, 2)."""
+        rows = torch.arange(support.shape[0], device=view.device)[:, None]
+        return self.places[rows, support, view].flatten(0, 1)
 
 
 class Compared(NamedTuple):
-    """Queries beside the supports in the views chosen for them. The graph has had no say yet."""
+    """Queries beside the supports and views chosen for them. The graph has had no say yet."""
 
-    views: tuple[Tensor, ...]  # (B,) each: the best turn as it is and mirrored; or only the best view
-    matched: tuple[Matched, ...]  # one for each of these views
+    supports: Tensor  # (B, M), the best first
+    views: tuple[Tensor, ...]  # (B, M) each: the best turn as it is and mirrored; or only the best view
+    matched: tuple[Matched, ...]  # one for each of these views, of B · M
     clear: Tensor  # (B,) bool: a coarse look left no doubt which view fits
 
 
@@ -110,54 +124,61 @@ class MultiView(nn.Module):
         self._picture_of = torch.tensor(  # (V, L)
             [[self.pictures.index(Picture(v, s if v < 2 else look.scales[0])) for s in look.scales] for v in self.views]
         )
-        self._compose = torch.from_numpy(views.COMPOSE)
+        self.apart = settings.voting.rounds > 0  # votes tell how well a support fits
 
     # --- support side ------------------------------------------------------------------------------------
 
     def encode(self, shots: Shots, visible: Tensor, prior: Tensor, flip_index: Tensor | None = None) -> SupportViews:
-        """shots: all of `self.pictures` of each support; visible (B, S, K) bool; prior (B, K, K).
-
-        The order of supports matters: the others are brought to face and lie as the first one does.
-        """
-        picture_of, compose = (table.to(prior.device) for table in (self._picture_of, self._compose))
-        B, L, S = len(prior), picture_of.shape[1], shots.features.shape[2]
-        seen, stands = self.align(shots.coordinates[:, picture_of[0]], visible)
-        sample = torch.arange(B, device=prior.device)[:, None, None]
-        scale, shot = torch.arange(L, device=prior.device)[:, None], torch.arange(S, device=prior.device)
-
-        def encoding(view: int, graph: PoseGraph | None = None) -> tuple[SupportEncoding, Tensor]:
-            picture = picture_of[compose[view, stands], scale]  # (B, L, S)
-            features, places = (x[sample, picture, shot].flatten(1, 2) for x in shots)  # (B, L · S, …)
-            return self.encode_view(features, places, seen.flatten(1, 2), prior, graph)
-
-        first, places = encoding(views.UPRIGHT)
-        others = [encoding(view, first.graph) for view in self.views[1:]]
-        tokens = torch.stack([first.tokens, *(other.tokens for other, _ in others)], dim=1)
-        places = torch.stack([places, *(where for _, where in others)], dim=1)
+        """shots: all of `self.pictures` of each support; visible (B, S, K) bool; prior (B, K, K)."""
+        features, coordinates = (x.transpose(1, 2) for x in shots)  # (B, S, P, …)
+        picture_of = self._picture_of.to(prior.device)
+        seen = views.shown(coordinates[:, :, picture_of[0]], visible)
+        found, graph = [], None
+        for pictures in picture_of:  # of a view, in all sizes
+            *one, graph = self.encode_view(features[:, :, pictures], coordinates[:, :, pictures], seen, prior, graph)
+            found.append(one)
+        tokens, places = (torch.stack(parts, dim=2) for parts in zip(*found, strict=True))
         itself = torch.arange(prior.shape[-1], device=prior.device)
-        return SupportViews(tokens, places, first.usable, first.graph, itself if flip_index is None else flip_index)
+        assert graph is not None
+        return SupportViews(tokens, places, visible.any(dim=1), graph, itself if flip_index is None else flip_index)
 
     def encode_view(
         self, features: Tensor, places: Tensor, seen: Tensor, prior: Tensor, graph: PoseGraph | None = None
-    ) -> tuple[SupportEncoding, Tensor]:
-        """One view of all crops: features (B, L · S, C, h, w), places (B, L · S, K, 2), seen (B, L · S, K). graph: if
-        another view has told it. Also where the keypoints are in it, on average (B, K, 2)."""
-        return self.network.encode_support(features, seen, prior, places, graph=graph), mean_over_shots(places, seen)
+    ) -> tuple[Tensor, Tensor, PoseGraph]:
+        """One view of crops of L sizes of S supports: features (B, S, L, C, h, w), places (B, S, L, K, 2), seen
+        (B, S, L, K). graph: if another view has told it. Tokens (B, S, K, d) and places (B, S, K, 2); S = 1 where
+        supports are averaged."""
+        if graph is None or not self.apart:
+            together = [x.flatten(1, 2) for x in (features, seen, places)]
+            encoded, where = self._encode(prior, graph, *together)
+            graph = encoded.graph
+            if not self.apart:
+                return encoded.tokens[:, None], where[:, None], graph
+        S, each = seen.shape[1], [x.flatten(0, 1) for x in (features, seen, places)]
+        matrices = PoseGraph(*(_repeated(matrix, S) for matrix in graph))
+        encoded, where = self._encode(_repeated(prior, S), matrices, *each)
+        tokens, where = (x.unflatten(0, (-1, S)) for x in (encoded.tokens, where))
+        return *self.complete(tokens, where, seen.any(dim=2)), graph
 
-    def align(self, upright: Tensor, visible: Tensor) -> tuple[Tensor, Tensor]:
-        """Of crops of L scales and S supports, upright (B, L, S, K, 2), visible (B, S, K): which keypoints each shows
-        (B, L, S, K) bool, and the view (B, L, S) in which it lies as the first one does."""
-        inside = ((upright >= 0) & (upright <= 1)).all(dim=-1)
-        # A keypoint outside one crop still counts in the others.
-        seen = visible[:, None] & (inside | ~inside.any(dim=(1, 2), keepdim=True))  # (B, L, S, K)
-        look = self.settings.views
-        if not look.mirror:
-            return seen, torch.zeros(upright.shape[:3], dtype=torch.long, device=upright.device)
-        first = upright[:, :1, :1].expand_as(upright)
-        both = seen & seen[:, :1, :1]
-        places, others, shared = (x.flatten(0, 2) for x in (upright, first, both))
-        found = view_between(places, others, shared, self.settings.voting.ridge, look.quarter_turns)
-        return seen, found.unflatten(0, upright.shape[:3])
+    def complete(self, tokens: Tensor, places: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
+        """What a support does not show (seen (B, S, K)), from those that show it: its tokens (B, S, K, d) on average,
+        its places (B, S, K, 2) as keypoints that both show lie in both."""
+        S, shown = seen.shape[1], seen.to(places.dtype)
+        there = places[:, None].expand(-1, S, -1, -1, -1)  # (B, S, S, K, 2), of each support beside each
+        here, shared = places[:, :, None].expand(-1, -1, S, -1, -1), shown[:, None] * shown[:, :, None]
+        there, here, shared = (x.flatten(0, 2) for x in (there, here, shared))
+        linear, from_centre, to_centre = linear_map(there, here, shared, self.settings.voting.ridge)
+        mapped = ((there - from_centre) @ linear + to_centre).unflatten(0, (-1, S, S))
+        weight = shown[..., None] / shown.sum(dim=1, keepdim=True).clamp(min=1)[..., None]  # (B, S, K, 1)
+        mean_place, mean_token = (weight[:, None] * mapped).sum(dim=2), (weight * tokens).sum(dim=1, keepdim=True)
+        return _where(seen, tokens, mean_token.expand_as(tokens)), _where(seen, places, mean_place)
+
+    def _encode(
+        self, prior: Tensor, graph: PoseGraph | None, features: Tensor, seen: Tensor, places: Tensor
+    ) -> tuple[SupportEncoding, Tensor]:
+        """Crops that are averaged: features (B, n, C, h, w), seen (B, n, K), places (B, n, K, 2)."""
+        encoded = self.network.encode_support(features, seen, prior, places, graph=graph)
+        return encoded, mean_over_shots(places, seen)
 
     # --- query side --------------------------------------------------------------------------------------
 
@@ -170,76 +191,106 @@ class MultiView(nn.Module):
         if fast:
             query, support = query[:, :1], support.first(UPRIGHT_VIEWS)
         cells = self.network.query_cells(query.flatten(0, 1)).unflatten(0, query.shape[:2])  # (B, R, d, h, w)
-        best, clear = self.coarse_view(cells, support)
+        supports, best, clear = self.coarse_views(cells, support, fast)
+        beside = _repeated(cells, supports.shape[1])
         if fast or len(self.views) == 1:
-            return Compared((best,), (self.network.match(cells[:, 0], support.at(best)[0]),), clear)
+            matched = self.network.match(beside[:, 0], support.at(supports, best))
+            return Compared(supports, (best,), (matched,), clear)
         chosen = (best & ~1, best | 1)
-        both = [support.at(view)[0] for view in chosen]
+        both = [support.at(supports, view) for view in chosen]
         # The query beside both views, then the mirrored query, which resembles the other view, the other way round.
-        pairs = [(picture, one) for r, picture in enumerate(cells.unbind(dim=1)) for one in (both, both[::-1])[r]]
+        pairs = [(picture, one) for r, picture in enumerate(beside.unbind(dim=1)) for one in (both, both[::-1])[r]]
         pictures, tokens = (torch.cat(parts) for parts in zip(*((c, one.tokens) for c, one in pairs), strict=True))
-        usable, graph = support.usable.repeat(len(pairs), 1), support.graph  # match does not look at the graph
+        usable, graph = both[0].usable.repeat(len(pairs), 1), support.graph  # match does not look at the graph
         every = self.network.match(pictures, SupportEncoding(tokens, usable, graph))
         image, keypoints, similarity = (_apart(x, len(pairs)) for x in (*every[:2], every.proposals.similarity))
         if len(pairs) == 4:
             similarity = tuple(_averaged(similarity[v], similarity[v + 2]) for v in (0, 1))
-        return Compared(chosen, tuple(Matched(image[v], keypoints[v], locate(similarity[v])) for v in (0, 1)), clear)
+        matches = tuple(Matched(image[v], keypoints[v], locate(similarity[v])) for v in (0, 1))
+        return Compared(supports, chosen, matches, clear)
 
-    def coarse_view(self, cells: Tensor, support: SupportViews) -> tuple[Tensor, Tensor]:
-        """The view (B,) that fits best, and whether that is clear (B,): it fits well, and better than mirrored."""
-        look, fit = self.settings.views, self.coarse_fit(cells, support)  # (B, V)
-        best = fit.argmax(dim=1)
-        if fit.shape[1] == 1:
-            return best, torch.ones_like(best, dtype=torch.bool)
-        well, mirrored = (fit.gather(1, view[:, None])[:, 0] for view in (best, best ^ 1))
-        return best, (well - mirrored >= look.auto_margin) & (well >= look.auto_fit)
+    def coarse_views(self, cells: Tensor, support: SupportViews, fast: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """The supports that fit best (B, M) and the view (B, M) in which each does; and whether it is clear (B,) in
+        which the first does: it fits well, and better than mirrored."""
+        look, fit = self.settings.views, self.coarse_fit(cells, support)  # (B, S, V)
+        fits, best = fit.max(dim=2)
+        order = fits.argsort(dim=1, descending=True)[:, : look.supports[0 if fast else 1]]
+        best = best.gather(1, order)
+        if fit.shape[2] == 1:
+            return order, best, torch.ones_like(order[:, 0], dtype=torch.bool)
+        rows = torch.arange(order.shape[0], device=order.device)
+        well, mirrored = (fit[rows, order[:, 0], view] for view in (best[:, 0], best[:, 0] ^ 1))
+        return order, best, (well - mirrored >= look.auto_margin) & (well >= look.auto_fit)
 
     def coarse_fit(self, cells: Tensor, support: SupportViews) -> Tensor:
-        """How well each view of the supports fits each query (B, V), by cosine similarity of the encoder's inputs; the
-        graph plays no part. cells (B, R, d, h, w)."""
-        B, V = support.tokens.shape[:2]
-        if V == 1:
-            return cells.new_zeros(B, 1)
+        """How well each view of each support fits each query (B, S, V), by cosine similarity of the encoder's inputs;
+        the graph plays no part. cells (B, R, d, h, w)."""
+        B, S, V = support.tokens.shape[:3]
+        if not self.apart:
+            return cells.new_zeros(B, S, V)
         look = self.settings.views
-        similarity = cosine(support.tokens, cells[:, :1])  # (B, V, K, h, w)
+        tokens, places = (x.flatten(1, 2) for x in (support.tokens, support.places))  # (B, S · V, K, …)
+        similarity = cosine(tokens, cells[:, :1])  # (B, S · V, K, h, w)
         if cells.shape[1] > 1:
-            partner = torch.arange(V, device=cells.device) ^ 1
-            similarity = _averaged(similarity, cosine(support.tokens[:, partner], cells[:, 1:]))
-        usable = support.usable[:, None].expand(-1, V, -1).flatten(0, 1)
-        logits, places = self.settings.logit_scale * similarity.flatten(0, 1), support.places.flatten(0, 1)
-        fit = self.fit(vote(logits, places, usable, None, self.settings.voting)).unflatten(0, (B, V // 2, 2))
-        allowed = self.mirror_allowed(support, support.places[:, 0::2])  # (B, turns)
+            partners = support.tokens[:, :, torch.arange(V, device=cells.device) ^ 1].flatten(1, 2)
+            similarity = _averaged(similarity, cosine(partners, cells[:, 1:]))
+        usable = _repeated(support.usable, similarity.shape[1])
+        logits = self.settings.logit_scale * similarity.flatten(0, 1)
+        fit = self.fit(vote(logits, places.flatten(0, 1), usable, None, self.settings.voting)).unflatten(0, (B, -1, V))
+        if V == 1:
+            return fit
+        fit = fit.unflatten(2, (V // 2, 2))
+        upright = support.places[:, :, 0::2].flatten(1, 2)  # (B, S · turns, K, 2)
+        shown = _repeated(support.usable, upright.shape[1])
+        allowed = self.mirror_allowed(upright.flatten(0, 1), shown, support.flip_index).unflatten(0, (B, S, V // 2))
         mirrored = (fit[..., 1] - look.mirror_margin).masked_fill(~allowed, float("-inf"))
         turned = torch.arange(V // 2, device=fit.device) > 0
-        return (torch.stack((fit[..., 0], mirrored), dim=-1) - look.turn_margin * turned[:, None]).flatten(1)
+        return (torch.stack((fit[..., 0], mirrored), dim=-1) - look.turn_margin * turned[:, None]).flatten(2)
 
     def settle(self, compared: Compared, support: SupportViews) -> Estimate:
-        """What all views say of where the keypoints are, and the decoder from there."""
+        """What all supports and views say of where the keypoints are, and the decoder from there."""
         network, voting = self.network, self.settings.voting
-        encoding, places = support.at(compared.views[0])
+        encoding = support.at(compared.supports, compared.views[0])
         if not voting.rounds:
             return Estimate(network.decode(compared.matched[0], encoding), None, compared.clear)
         if len(compared.views) == 2:
             seen = self._blend(compared, support)
         else:
-            matched = compared.matched[0]
-            votes = vote(matched.proposals.similarity, places, support.usable, support.graph.normalised, voting)
-            seen = Seen(matched, votes, places)
+            matched, places = compared.matched[0], support.places_at(compared.supports, compared.views[0])
+            A = encoding.graph.normalised
+            seen = Seen(matched, vote(matched.proposals.similarity, places, encoding.usable, A, voting), places)
             if len(self.views) > 1:
-                seen = self._relabel_mirrored(compared.views[0], seen, support)
-        matched, votes, places = seen
+                seen = self._relabel_mirrored(compared.views[0].flatten(), seen, encoding.usable, support.flip_index)
+        matched, votes, places = self._together(seen, compared.supports.shape[1])
+        first = support.at(compared.supports[:, :1], compared.views[0][:, :1])._replace(places=places)
         start = mean_shift_mode(votes.heatmap, voting.near)
         if not (isinstance(network, MatchingNetwork) and network.rereads):
-            return Estimate(network.decode(matched, encoding, start), votes, compared.clear)
-        found = network.reread(matched, encoding._replace(places=places), logits_of(votes.heatmap), start)
-        output = Output(found.coordinates, matched.proposals, encoding.usable, encoding.graph)
+            return Estimate(network.decode(matched, first, start), votes, compared.clear)
+        found = network.reread(matched, first, logits_of(votes.heatmap), start)
+        output = Output(found.coordinates, matched.proposals, first.usable, first.graph)
         heatmap = found.logits[-1].flatten(2).softmax(dim=-1).view_as(votes.heatmap)
         return Estimate(output, votes._replace(heatmap=heatmap), compared.clear)
 
-    def _relabel_mirrored(self, view: Tensor, seen: Seen, support: SupportViews) -> Seen:
+    def _together(self, seen: Seen, supports: int) -> Seen:
+        """What M supports say (B · M) → (B): for each keypoint the mean of their votes, weighted by how well a support
+        fits and how sure it is; all else as the support that fits best shows it."""
+        fit = self.fit(seen.votes).unflatten(0, (-1, supports))  # (B, M)
+        best = torch.arange(fit.shape[0], device=fit.device) * supports + fit.argmax(dim=1)
+        voted, heatmap = (x.unflatten(0, (-1, supports)) for x in seen.votes[:2])
+        sure = heatmap.amax(dim=(-2, -1)).clamp(min=1e-12).log()  # (B, M, K)
+        weight = (fit[..., None] / self.settings.views.support_softness + sure).softmax(dim=1)
+        votes = Votes(
+            voted=(weight[..., None] * voted).sum(dim=1),
+            heatmap=(weight[..., None, None] * heatmap).sum(dim=1),
+            fit=seen.votes.fit[best],
+        )
+        image, keypoints, proposals = seen.matched
+        matched = Matched(image[best], keypoints[best], Proposals(*(values[best] for values in proposals)))
+        return Seen(matched, votes, seen.places[best])
+
+    def _relabel_mirrored(self, view: Tensor, seen: Seen, usable: Tensor, flip: Tensor) -> Seen:
         """Swaps left and right where a query is seen beside a mirrored view and the supports show both."""
-        flip = support.flip_index
-        swap = (view % 2 == 1)[:, None] & support.usable[:, flip]  # (B, K)
+        swap = (view % 2 == 1)[:, None] & usable[:, flip]  # (B, K)
         matched, votes, places = seen
         swapped = _relabelled(seen, flip)
         matched = matched._replace(
@@ -251,14 +302,15 @@ class MultiView(nn.Module):
 
     def _blend(self, compared: Compared, support: SupportViews) -> Seen:
         """One of two views for each keypoint, and the mean of both their votes, weighted by how well they fit."""
-        A, usable = support.graph.normalised, support.usable
-        places = torch.cat([support.at(view)[1] for view in compared.views])
+        number = compared.supports.shape[1]
+        A, usable = (_repeated(x, number) for x in (support.graph.normalised, support.usable))
+        places = torch.cat([support.places_at(compared.supports, view) for view in compared.views])
         similarity = torch.cat([matched.proposals.similarity for matched in compared.matched])
         both = vote(similarity, places, usable.repeat(2, 1), A.repeat(2, 1, 1), self.settings.voting)
         votes, mirrored_votes = (Votes(*parts) for parts in zip(*(_apart(x, 2) for x in both), strict=True))
         matched, mirrored = compared.matched
         places, mirrored_places = _apart(places, 2)
-        weight = self.mirror_weight(votes, mirrored_votes, support, places)  # (B,)
+        weight = self.mirror_weight(votes, mirrored_votes, places, usable, support.flip_index)  # (B,)
         wins = weight > 0.5
         mirrored, mirrored_votes, mirrored_places = _relabelled(
             Seen(mirrored, mirrored_votes, mirrored_places), support.flip_index
@@ -284,22 +336,22 @@ class MultiView(nn.Module):
         """One number (B,) from the three of `Votes.fit`."""
         return votes.fit @ votes.fit.new_tensor(self.settings.views.fit_weights)
 
-    def mirror_weight(self, votes: Votes, mirrored: Votes, support: SupportViews, places: Tensor) -> Tensor:
+    def mirror_weight(self, votes: Votes, mirrored: Votes, places: Tensor, usable: Tensor, flip: Tensor) -> Tensor:
         """How much the mirrored view counts: (B,), between 0 and 1."""
         look = self.settings.views
         better = self.fit(mirrored) - self.fit(votes) - look.mirror_margin
-        allowed = self.mirror_allowed(support, places[:, None])[:, 0]
-        return torch.sigmoid(better / look.mirror_softness) * allowed
+        return torch.sigmoid(better / look.mirror_softness) * self.mirror_allowed(places, usable, flip)
 
-    def mirror_allowed(self, support: SupportViews, places: Tensor) -> Tensor:
-        """Whether a mirror is of use to keypoints at places (B, T, K, 2): (B, T) bool; not if they lie symmetrically
-        and left and right are not known."""
-        B, T = places.shape[:2]
-        flip = support.flip_index
+    def mirror_allowed(self, places: Tensor, usable: Tensor, flip: Tensor) -> Tensor:
+        """Whether a mirror is of use to keypoints at places (B, K, 2): (B,) bool; not if they lie symmetrically and
+        left and right are not known."""
         known = (flip != torch.arange(flip.shape[0], device=flip.device)).any()
-        usable = support.usable[:, None].expand(-1, T, -1).flatten(0, 1)
-        lopsided = asymmetry(places.flatten(0, 1), usable) > self.settings.views.asymmetry
-        return known | lopsided.unflatten(0, (B, T))
+        return known | (asymmetry(places, usable) > self.settings.views.asymmetry)
+
+
+def _repeated(x: Tensor, times: int) -> Tensor:
+    """Each of (B, …) so many times in a row: (B · times, …)."""
+    return x[:, None].expand(-1, times, *x.shape[1:]).flatten(0, 1)
 
 
 def _apart(stacked: Tensor, number: int) -> tuple[Tensor, ...]:

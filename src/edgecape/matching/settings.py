@@ -94,6 +94,11 @@ class ViewSettings:
     """At effort "auto", a query that one view fits better than its mirror image by less is looked at again …"""
     auto_fit: float = 17.5
     """… and so is one that no upright view fits better than this."""
+    supports: tuple[int, int] = (2, 5)
+    """How many of the supports, those that fit best by a coarse look, are compared with a query, each on its own: at
+    effort "fast", and at "best"."""
+    support_softness: float = 4.0
+    """How much better one of them has to fit for its say to grow e-fold."""
     asymmetry: float = 0.3
     """Keypoints that lie more symmetrically than this, with left and right unknown, are not compared in a mirror."""
 
@@ -102,6 +107,8 @@ class ViewSettings:
             raise SettingsError("mirror_query needs mirror: a mirrored query is compared with mirrored supports")
         if self.quarter_turns and not self.mirror:
             raise SettingsError("quarter_turns needs mirror: supports are turned with their mirror images")
+        if min(self.supports) < 1:
+            raise SettingsError(f"supports is {self.supports}; at least one is compared with a query")
         if not self.scales or not 0.1 <= min(self.scales) <= max(self.scales) <= 10:
             raise SettingsError(f"scales is {self.scales}; give one or more crop sizes in 0.1 to 10, usual is 1")
 

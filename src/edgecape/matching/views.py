@@ -5,7 +5,7 @@ A view is a number v = 2 · turns + mirror: v = 0 is the frame as it is, v ^ 1 t
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +33,6 @@ def compose(v: int, w: int) -> int:
     return view_of((mirrored + w) % 2 == 1, w // 2 + (-turned if w % 2 else turned))
 
 
-COMPOSE = np.array([[compose(v, w) for w in range(COUNT)] for v in range(COUNT)])  # (8, 8)
-
-
 def show(frame: NDArray[np.uint8], view: int) -> NDArray[np.uint8]:
     """The frame (h, w, ...) in a view; a turned one must be square."""
     turned = np.rot90(frame, view // 2)
@@ -45,3 +42,10 @@ def show(frame: NDArray[np.uint8], view: int) -> NDArray[np.uint8]:
 def transform(view: int, size: tuple[int, int]) -> geometry.Matrix:
     """Pixels of the frame → pixels of its view."""
     return geometry.mirror_transform(size, bool(view % 2)) @ geometry.quarter_turn(size, view // 2)
+
+
+def shown(coordinates: Any, visible: Any) -> Any:
+    """Which keypoints count in crops of L sizes of S supports: coordinates (…, S, L, K, 2) in [0, 1] of the crops,
+    visible (…, S, K) → (…, S, L, K). One that is outside one crop still counts in the others; arrays or tensors."""
+    inside = ((coordinates >= 0) & (coordinates <= 1)).all(-1)
+    return visible[..., None, :] & (inside | ~inside.any(-2)[..., None, :])

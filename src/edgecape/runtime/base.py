@@ -37,10 +37,10 @@ class Crops(NamedTuple):
 
 
 class Views(NamedTuple):
-    """Supports in V views."""
+    """Supports in V views; as in `Prompt`."""
 
-    tokens: Floats  # (V, K, d)
-    places: Floats  # (V, K, 2)
+    tokens: Floats  # (E, V, K, d)
+    places: Floats  # (E, V, K, 2)
 
 
 class Graph(NamedTuple):
@@ -102,19 +102,19 @@ class Runtime(ABC, Generic[Features]):
         """Along a new dimension."""
 
     @abstractmethod
-    def take(self, features: Features, row: Any) -> Features:
-        """A row, or several."""
+    def grid(self, features: Sequence[Features], shape: tuple[int, ...]) -> Features:
+        """One for each place of a grid, row by row."""
 
     @abstractmethod
-    def align(self, crops: Crops) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """Which keypoints each crop shows (L, S, K), and the view (L, S) in which it lies as the first one does."""
+    def take(self, features: Features, row: Any) -> Features:
+        """A row, or several."""
 
     @abstractmethod
     def encode_views(
         self, features: Features, places: Floats, seen: NDArray[np.bool_], prior: Floats
     ) -> tuple[Views, Graph]:
-        """features (V, n, …) and places (V, n, K, 2) of crops in V views, seen (n, K), prior (K, K). The graph is that
-        of the first view."""
+        """features (V, S, L, …) and places (V, S, L, K, 2) of crops of L sizes of S supports in V views, seen
+        (S, L, K), prior (K, K). The graph is that of the first view."""
 
     @abstractmethod
     def compare(
@@ -133,23 +133,19 @@ class Runtime(ABC, Generic[Features]):
         return self._encode(crops, prior, self.views[: views.MIRRORED + 1])
 
     def _encode(self, crops: Crops, prior: Floats, wanted: Sequence[int]) -> tuple[Views, Graph]:
-        seen, stands = self.align(crops)
-        sizes, shots = stands.shape
-        features, places = [], []
+        sizes, shots = crops.coordinates.shape[:2]
+        seen = views.shown(crops.coordinates.swapaxes(0, 1), crops.visible)
+        pictures, places = [], []
         for view in wanted:
-            for size in range(sizes):
-                for shot in range(shots):
-                    as_seen = int(views.COMPOSE[view, stands[size, shot]])
-                    shown = size if as_seen <= views.MIRRORED else 0  # turned crops are seen in one size only
-                    features.append((crops.frames[shown, shot], as_seen))
+            for shot in range(shots):
+                for size in range(sizes):
+                    shown = size if view <= views.MIRRORED else 0  # turned crops are seen in one size only
+                    pictures.append((crops.frames[shown, shot], view))
                     points = crops.coordinates[shown, shot].astype(np.float64) * self.size[::-1]
-                    placed = geometry.apply(views.transform(as_seen, self.size), points) / self.size[::-1]
+                    placed = geometry.apply(views.transform(view, self.size), points) / self.size[::-1]
                     places.append(placed.astype(np.float32))
-        number = sizes * shots
-        rows = self._of_pictures(features)
-        grouped = [self.stack(rows[start : start + number], 0) for start in range(0, len(rows), number)]
-        grid = np.stack(places).reshape(len(wanted), number, -1, 2)
-        return self.encode_views(self.stack(grouped, 0), grid, seen.reshape(number, -1), prior)
+        grid = np.stack(places).reshape(len(wanted), shots, sizes, -1, 2)
+        return self.encode_views(self.grid(self._of_pictures(pictures), grid.shape[:3]), grid, seen, prior)
 
     def _of_pictures(self, pictures: Sequence[tuple[Frames, int]]) -> list[Features]:
         """Features of frames in views of them, each picture through the backbone once."""
@@ -172,13 +168,13 @@ class Runtime(ABC, Generic[Features]):
 
     def _all_views(self, prompt: Prompt) -> Views:
         """The upright views, which a prompt holds, and the turned ones, encoded once for a prompt."""
-        upright, turned = Views(prompt.tokens, prompt.places), self.views[len(prompt.tokens) :]
+        upright, turned = Views(prompt.tokens, prompt.places), self.views[prompt.tokens.shape[1] :]
         if not turned:
             return upright
         if prompt not in self._turned:
             crops = Crops(prompt.frames, prompt.coordinates, prompt.visible)
             self._turned[prompt], _ = self._encode(crops, prompt.prior, turned)
-        return Views(*(np.concatenate(parts) for parts in zip(upright, self._turned[prompt], strict=True)))
+        return Views(*(np.concatenate(parts, axis=1) for parts in zip(upright, self._turned[prompt], strict=True)))
 
     # --- queries ---------------------------------------------------------------------------------------------
 

@@ -37,16 +37,6 @@ class FeaturesGraph(nn.Module):
         return self.backbone(normalise_pixels(frames))
 
 
-class AlignGraph(nn.Module):
-    def __init__(self, multiview: MultiView):
-        super().__init__()
-        self.multiview = multiview
-
-    def forward(self, coordinates: Tensor, visible: Tensor) -> tuple[Tensor, Tensor]:
-        seen, stands = self.multiview.align(coordinates[None], visible[None])
-        return seen[0], stands[0]
-
-
 class EncodeGraph(nn.Module):
     """One view of all crops."""
 
@@ -55,8 +45,8 @@ class EncodeGraph(nn.Module):
         self.multiview = multiview
 
     def forward(self, features: Tensor, places: Tensor, seen: Tensor, prior: Tensor) -> tuple[Tensor, ...]:
-        encoded, mean = self.multiview.encode_view(features[None], places[None], seen[None], prior[None])
-        return (encoded.tokens[0], mean[0], *(matrix[0] for matrix in encoded.graph))
+        tokens, means, graph = self.multiview.encode_view(features[None], places[None], seen[None], prior[None])
+        return (tokens[0], means[0], *(matrix[0] for matrix in graph))
 
 
 class CompareGraph(nn.Module):
@@ -83,7 +73,7 @@ class CompareGraph(nn.Module):
 
 
 def export(runtime: TorchRuntime, folder: str | os.PathLike[str], precision: Precision = "fp32") -> None:
-    """Writes features.onnx, align.onnx, encode.onnx, fast.onnx and best.onnx, and what is known of the model last: a
+    """Writes features.onnx, encode.onnx, fast.onnx and best.onnx, and what is known of the model last: a
     folder with that is complete. precision: of the weights; fp16 halves the files, int8 quarters them."""
     require("onnx", "exporting a model", "onnxruntime", "onnxscript")
     folder = Path(folder)
@@ -108,11 +98,11 @@ def _graphs(runtime: TorchRuntime) -> dict[str, tuple[nn.Module, dict[str, Tenso
     """Each with inputs of some size, and which of their dimensions may have another."""
     multiview, (height, width) = runtime.multiview, runtime.size
     V, R = len(runtime.views), len(runtime.query_views)
-    N, K, n, L, S = 2, 5, 3, 2, 3  # no two alike where both may vary, and none is 1, which would be taken for fixed
+    N, K, L, S = 4, 5, 2, 3  # no two alike where both may vary, and none is 1, which would be taken for fixed
     with torch.no_grad():
         features = runtime.folded(torch.zeros(1, 3, height, width))[0]
-    free = ("count", "keypoints", "crops", "sizes", "shots")
-    count, keypoints, crops, sizes, shots = (Dim(name, min=1) for name in free)
+    free = ("count", "keypoints", "sizes", "shots")
+    count, keypoints, sizes, shots = (Dim(name, min=1) for name in free)
 
     def flags(*shape: int) -> Tensor:
         return torch.ones(shape, dtype=torch.bool)
@@ -130,10 +120,11 @@ def _graphs(runtime: TorchRuntime) -> dict[str, tuple[nn.Module, dict[str, Tenso
     def query(views: int, passes: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
         inputs = {
             "features": features.expand(N, passes, -1, -1, -1).clone(),
-            "tokens": torch.rand(views, K, runtime.network.settings.width),
-            "places": torch.rand(views, K, 2),
+            "tokens": torch.rand(S if multiview.apart else 1, views, K, runtime.network.settings.width),
+            "places": torch.rand(S if multiview.apart else 1, views, K, 2),
         }
-        dims = {"features": {0: count}, "tokens": {1: keypoints}, "places": {1: keypoints}}
+        of_supports = {0: shots, 2: keypoints} if multiview.apart else {2: keypoints}
+        dims = {"features": {0: count}, "tokens": of_supports, "places": of_supports}
         return inputs | compare, dims | compare_dims
 
     return {
@@ -142,23 +133,18 @@ def _graphs(runtime: TorchRuntime) -> dict[str, tuple[nn.Module, dict[str, Tenso
             {"frames": torch.zeros(N, height, width, 3, dtype=torch.uint8)},
             {"frames": {0: count}},
         ),
-        "align": (
-            AlignGraph(multiview),
-            {"coordinates": torch.rand(L, S, K, 2), "visible": flags(S, K)},
-            {"coordinates": {0: sizes, 1: shots, 2: keypoints}, "visible": {0: shots, 1: keypoints}},
-        ),
         "encode": (
             EncodeGraph(multiview),
             {
-                "features": features.expand(n, -1, -1, -1).clone(),
-                "places": torch.rand(n, K, 2),
-                "seen": flags(n, K),
+                "features": features.expand(S, L, -1, -1, -1).clone(),
+                "places": torch.rand(S, L, K, 2),
+                "seen": flags(S, L, K),
                 "prior": graph[0],
             },
             {
-                "features": {0: crops},
-                "places": {0: crops, 1: keypoints},
-                "seen": {0: crops, 1: keypoints},
+                "features": {0: shots, 1: sizes},
+                "places": {0: shots, 1: sizes, 2: keypoints},
+                "seen": {0: shots, 1: sizes, 2: keypoints},
                 "prior": square,
             },
         ),

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from edgecape.errors import WeightsError, require
 from edgecape.io.files import read_json
-from edgecape.runtime.base import Crops, Floats, Frames, Graph, Located, Runtime, Views, flip_index_of
+from edgecape.runtime.base import Floats, Frames, Graph, Located, Runtime, Views, flip_index_of
 from edgecape.types import Prompt
 
-FACTS, FORMAT = "edgecape-onnx.json", 1
+FACTS, FORMAT = "edgecape-onnx.json", 2
 FRAMES = 16  # that pass the backbone at once
 Precision = Literal["fp32", "fp16", "int8"]
 
@@ -62,13 +62,12 @@ class OnnxRuntime(Runtime[Floats]):
     def stack(self, features: Sequence[Floats], dim: int) -> Floats:
         return np.stack(list(features), axis=dim)
 
+    def grid(self, features: Sequence[Floats], shape: tuple[int, ...]) -> Floats:
+        return np.stack(list(features)).reshape(*shape, *features[0].shape)
+
     def take(self, features: Floats, row: Any) -> Floats:
         found: Floats = features[row]
         return found
-
-    def align(self, crops: Crops) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        seen, stands = self._run("align", coordinates=crops.coordinates, visible=crops.visible)
-        return seen, stands
 
     def encode_views(
         self, features: Floats, places: Floats, seen: NDArray[np.bool_], prior: Floats
@@ -77,7 +76,7 @@ class OnnxRuntime(Runtime[Floats]):
             self._run("encode", features=of_view, places=where, seen=seen, prior=prior)
             for of_view, where in zip(features, places, strict=True)
         ]
-        tokens, means = (np.stack(parts) for parts in zip(*(view[:2] for view in encoded), strict=True))
+        tokens, means = (np.stack(parts, axis=1) for parts in zip(*(view[:2] for view in encoded), strict=True))
         return Views(tokens, means), Graph(*encoded[0][2:])
 
     def compare(

@@ -21,7 +21,7 @@ from edgecape.matching.scores import Calibration, probabilities
 from edgecape.model.backbone import Backbone, normalise_pixels
 from edgecape.model.network import Network
 from edgecape.model.pose_graph import PoseGraph
-from edgecape.runtime.base import Crops, Floats, Frames, Graph, Located, Runtime, Views, flip_index_of
+from edgecape.runtime.base import Floats, Frames, Graph, Located, Runtime, Views, flip_index_of
 from edgecape.types import Prompt
 from edgecape.weights.backbones import fingerprint, load_backbone
 from edgecape.weights.config import ModelConfig
@@ -125,13 +125,11 @@ class TorchRuntime(Runtime[Tensor]):
     def stack(self, features: Sequence[Tensor], dim: int) -> Tensor:
         return torch.stack(list(features), dim=dim)
 
+    def grid(self, features: Sequence[Tensor], shape: tuple[int, ...]) -> Tensor:
+        return torch.stack(list(features)).unflatten(0, shape)
+
     def take(self, features: Tensor, row: Any) -> Tensor:
         return features[row]
-
-    @torch.inference_mode()
-    def align(self, crops: Crops) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        seen, stands = self.multiview.align(self._tensor(crops.coordinates), self._tensor(crops.visible))
-        return seen[0].cpu().numpy(), stands[0].cpu().numpy()
 
     @torch.inference_mode()
     def encode_views(
@@ -140,12 +138,11 @@ class TorchRuntime(Runtime[Tensor]):
         tokens, means, graph = [], [], None
         for of_view, where in zip(features, places, strict=True):
             shown = (of_view[None], self._tensor(where), self._tensor(seen), self._tensor(prior))
-            encoded, mean = self.multiview.encode_view(*shown, graph=graph)
-            tokens.append(encoded.tokens[0])
-            means.append(mean[0])
-            graph = encoded.graph
+            of_supports, there, graph = self.multiview.encode_view(*shown, graph=graph)
+            tokens.append(of_supports[0])
+            means.append(there[0])
         assert graph is not None
-        found = Views(*(_numpy(torch.stack(parts)) for parts in (tokens, means)))
+        found = Views(*(_numpy(torch.stack(parts, dim=1)) for parts in (tokens, means)))
         return found, Graph(*(_numpy(matrix[0]) for matrix in graph))
 
     @torch.inference_mode()
