@@ -90,7 +90,9 @@ def test_another_model_s_prompt_is_refused(prompt: Prompt, photos):
         estimator(seed=1).predict(prompt, photos[:1])
 
 
-def test_few_shots_average_and_a_keypoint_missing_in_one_comes_from_the_others(model: EdgeCape, photos):
+@pytest.mark.parametrize("matching", [None, MatchingSettings()], ids=["averaged", "each on its own"])
+def test_a_keypoint_missing_in_one_shot_comes_from_the_others(matching, photos):
+    model = estimator(matching=matching)
     data = read_coco(photos[0].parent / "lamps.json", photos[0].parent)
     shots = [Support(i.image, i.keypoints, data.categories[0].edges) for i in data.instances[:3]]
     three = model.prompt(shots)
@@ -99,8 +101,9 @@ def test_few_shots_average_and_a_keypoint_missing_in_one_comes_from_the_others(m
     hidden[2] = False
     partly = [shots[0], Support(shots[1].image, shots[1].keypoints, shots[1].skeleton, visible=hidden)]
     two, one = model.prompt(partly), model.prompt(shots[:1])
-    np.testing.assert_allclose(two.tokens[0, 2], one.tokens[0, 2], atol=1e-5)
-    assert not np.allclose(two.tokens[0, 1], one.tokens[0, 1], atol=1e-3)
+    assert len(two.tokens) == (1 if matching is None else 2)
+    np.testing.assert_allclose(two.tokens[-1, 0, 2], one.tokens[0, 0, 2], atol=1e-5)
+    assert not np.allclose(two.tokens[-1, 0, 1], one.tokens[0, 0, 1], atol=1e-3)
 
 
 MIRROR = ViewSettings(mirror=True)
@@ -166,19 +169,20 @@ def test_what_was_seen_of_a_support_is_not_computed_again(support: Support, phot
 def test_mirror_images_and_crop_scales_are_part_of_the_prompt(support: Support, photos, tmp_path: Path):
     model = seeing(replace(MIRROR, scales=(1.0, 0.85)))
     prompt = model.prompt(support)
-    assert prompt.tokens.shape[:2] == (2, 7)
+    assert prompt.tokens.shape[:3] == (1, 2, 7)
+    upright, mirrored = prompt.places[0]
     # the mirror image of a place is at 1 − x, and at both sizes of the crop round the same middle
-    np.testing.assert_allclose(prompt.places[1, :, 0], 111 / 112 - prompt.places[0, :, 0], atol=1e-5)
-    np.testing.assert_allclose(prompt.places[1, :, 1], prompt.places[0, :, 1], atol=1e-5)
+    np.testing.assert_allclose(mirrored[:, 0], 111 / 112 - upright[:, 0], atol=1e-5)
+    np.testing.assert_allclose(mirrored[:, 1], upright[:, 1], atol=1e-5)
     once = seeing(ViewSettings()).prompt(support)
-    assert len(once.tokens) == 1 and np.abs(once.tokens[0] - prompt.tokens[0]).max() > 1e-3
+    assert once.tokens.shape[1] == 1 and np.abs(once.tokens[0, 0] - prompt.tokens[0, 0]).max() > 1e-3
     same_after_saving(model, prompt, photos, tmp_path / "lamp.prompt")
 
 
 def test_turned_supports_are_encoded_when_a_photo_asks_for_them(support: Support, photos, tmp_path: Path):
     model = seeing(replace(MIRROR, quarter_turns=True, scales=(1.0, 0.85)))
     prompt = model.prompt(support)
-    assert len(prompt.tokens) == 2
+    assert prompt.tokens.shape[1] == 2
     seen = counted(model)
     model.predict(prompt, photos[:1], effort="fast")
     assert seen == [1]
@@ -186,8 +190,8 @@ def test_turned_supports_are_encoded_when_a_photo_asks_for_them(support: Support
     assert seen == [1, 1, 6]  # the photo, and the supports in three turns and their mirror images
     model.predict(prompt, photos[:1], effort="best")
     assert seen == [1, 1, 6, 1]
-    prompt_places = model.runtime._all_views(prompt).places
-    x, y = seeing(MIRROR).prompt(support).places[0].T  # turned ones are rendered at one scale
+    prompt_places = model.runtime._all_views(prompt).places[0]
+    x, y = seeing(MIRROR).prompt(support).places[0, 0].T  # turned ones are rendered at one scale
     last = 111 / 112
     turned = [(y, last - x), (last - x, last - y), (last - y, x)]
     ways = [way for x, y in turned for way in ((x, y), (last - x, y))]  # each, and what a mirror shows of it
@@ -205,8 +209,8 @@ def test_a_turned_support_looks_like_an_upright_one_at_the_turn_that_is_missing(
     for quarters in (1, 2, 3):
         image = np.ascontiguousarray(np.rot90(np.asarray(support.image), quarters))
         prompt = model.prompt(Support(image, np.stack(places[quarters], axis=1), support.skeleton))
-        tokens = model.runtime._all_views(prompt).tokens[0::2]
-        away = [np.abs(turned - upright.tokens[0]).mean() for turned in tokens]
+        tokens = model.runtime._all_views(prompt).tokens[0, 0::2]
+        away = [np.abs(turned - upright.tokens[0, 0]).mean() for turned in tokens]
         assert np.argmin(away) == 4 - quarters
 
 

@@ -199,8 +199,8 @@ def test_without_supervision_it_says_what_is_missing(monkeypatch):
 def prompt(**changes) -> Prompt:
     matrix = np.arange(9, dtype=np.float32).reshape(3, 3)
     values = {
-        "tokens": np.random.default_rng(0).normal(size=(2, 3, 8)).astype(np.float32),
-        "places": np.random.default_rng(1).random((2, 3, 2), dtype=np.float32),
+        "tokens": np.random.default_rng(0).normal(size=(2, 2, 3, 8)).astype(np.float32),
+        "places": np.random.default_rng(1).random((2, 2, 3, 2), dtype=np.float32),
         "usable": np.array([True, True, False]),
         "prior": matrix,
         "weights": matrix + 1,
@@ -231,11 +231,13 @@ def test_a_prompt_survives_its_file(changes, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"places": np.zeros((2, 2, 2), dtype=np.float32)}, "array 'places' is float32 of shape"),
-        ({"places": np.full((2, 3, 2), np.nan, dtype=np.float32)}, "not numbers"),
-        ({"tokens": np.zeros((2, 3, 8))}, "array 'tokens' is float64"),
+        ({"places": np.zeros((2, 2, 2, 2), dtype=np.float32)}, "array 'places' is float32 of shape"),
+        ({"places": np.full((2, 2, 3, 2), np.nan, dtype=np.float32)}, "not numbers"),
+        ({"tokens": np.zeros((2, 2, 3, 8))}, "array 'tokens' is float64"),
         ({"tokens": np.zeros((3, 8), dtype=np.float32)}, "is not a prompt"),
-        ({"tokens": np.zeros((0, 3, 8), dtype=np.float32)}, "array 'tokens'"),
+        ({"tokens": np.zeros((0, 2, 3, 8), dtype=np.float32)}, "array 'tokens'"),
+        ({"tokens": np.zeros((2, 3, 8), dtype=np.float32)}, "made by an earlier version"),
+        ({name: np.zeros((3, 2, 3, n), dtype=np.float32) for name, n in (("tokens", 8), ("places", 2))}, "3 supports"),
         ({"usable": None}, "its arrays are"),
         ({"frames": np.zeros((1, 2, 4, 4, 4), dtype=np.uint8)}, "array 'frames' is uint8 of shape"),
         ({"frames": None}, "made by an earlier version"),

@@ -205,6 +205,8 @@ class Prompt:
             shapes = zip("EVKdLShw3", arrays["tokens"].shape + arrays["frames"].shape, strict=True)
             sizes = dict(shapes) | {"2": 2, "3": 3}
             _check_arrays(arrays, sizes)
+            if sizes["E"] not in (1, sizes["S"]):
+                raise ValueError(f"it tells of {sizes['E']} supports and holds {sizes['S']}")
             K = sizes["K"]
             skeleton, names = facts["skeleton"], facts["names"]
             return cls(
@@ -220,8 +222,8 @@ class Prompt:
 
 
 PROMPT_ARRAYS: dict[str, tuple[str, type[np.generic]]] = {
-    "tokens": ("VKd", np.float32),
-    "places": ("VK2", np.float32),
+    "tokens": ("EVKd", np.float32),
+    "places": ("EVK2", np.float32),
     "usable": ("K", np.bool_),
     "prior": ("KK", np.float32),
     "weights": ("KK", np.float32),
