@@ -43,7 +43,6 @@ from edgecape.training.decoder_validation import (
 )
 from edgecape.training.encoded import SUFFIX, EncodedEpisodes, write_protocol_part, write_training_part
 from edgecape.training.sampler import EpisodeSampler
-from edgecape.weights.backbones import fingerprint
 from edgecape.weights.store import find_model, load_model
 
 GROUPS = "groups.json"
@@ -74,9 +73,7 @@ def by_category(data: Dataset) -> dict[int, list[Episode]]:
 def encode(options: argparse.Namespace) -> None:
     runtime = TorchRuntime.load(options.model, device="cpu")
     network = runtime.network
-    # features as this model sees them, behind its LoRA: the encoder is frozen
-    identity = f"{runtime.backbone_fingerprint} {fingerprint(network.state_dict())}"
-    store = FeatureStore(runtime.folded, identity, options.out / "features", precision=torch.bfloat16)
+    store = FeatureStore.of(runtime, options.cache or options.out / "features", precision=torch.bfloat16)
     write_json(options.out / GROUPS, definitions(options.data), indent=1)
     for root in options.data:
         data = read(root, "val")
@@ -198,6 +195,7 @@ def main() -> None:
     made.add_argument("--data", type=Path, nargs="+", required=True)
     made.add_argument("--out", type=Path, required=True)
     made.add_argument("--model", type=Path)
+    made.add_argument("--cache", type=Path, help="features below LoRA, shared by all models; else in --out")
     made.add_argument("--parts", type=int, default=32)
     made.add_argument("--part-size", type=int, default=512)
     made.add_argument("--processes", type=int, default=1, help="that share the work")

@@ -52,7 +52,7 @@ def folder(dataset, network, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_kept_is_what_the_encoder_gives(folder, dataset, network):
     draw = sampler(dataset)
     order = draw.order(1, 20)
-    expected = encode(network, draw.batch(1, order[16:], 16))
+    expected = encode(network, draw.batch(1, order[16:], 16), draw.store)
     kept = load_part(sorted(folder.iterdir())[1])
     K = expected.usable.shape[1]
     assert kept.image.dtype == torch.float16 and len(kept.usable) == 20

@@ -86,11 +86,17 @@ class FeatureStore:
         self.computed = 0  # backbone passes so far, for the curious and for tests
 
     @classmethod
-    def of(cls, runtime: TorchRuntime, folder: str | os.PathLike[str] | None = None) -> FeatureStore:
+    def of(
+        cls,
+        runtime: TorchRuntime,
+        folder: str | os.PathLike[str] | None = None,
+        precision: torch.dtype = torch.float32,
+    ) -> FeatureStore:
         """The features that a model sees."""
         lora = lora_of(runtime.network)
         blocks = 0 if lora is None else len(lora.blocks)
-        return cls(runtime.backbone, runtime.backbone_fingerprint, folder, blocks=blocks, lora=lora)
+        fingerprint = runtime.backbone_fingerprint
+        return cls(runtime.backbone, fingerprint, folder, blocks=blocks, lora=lora, precision=precision)
 
     def with_lora(self, lora: LoRA | None) -> FeatureStore:
         """The features that another head sees; None: those of the backbone as it is."""
@@ -106,12 +112,20 @@ class FeatureStore:
     @torch.no_grad()
     def get(self, crops: Sequence[Crop]) -> Tensor:
         """Features (n, C, h, w) of crops, rounded to float16."""
-        lower = self.lower(crops)
+        return self.upper(self.lower(crops))
+
+    @torch.no_grad()
+    def upper(self, lower: Tensor) -> Tensor:
+        """Features (n, C, h, w) of what `lower` gave."""
         if not self.blocks:
             return lower
         device = next(self.backbone.parameters()).device
-        parts = [self.folded.upper(part.to(device), self.blocks).half() for part in lower.split(self.batch)]
+        with self._rounded(device):
+            parts = [self.folded.upper(part.to(device), self.blocks).half() for part in lower.split(self.batch)]
         return torch.cat(parts).float().cpu()
+
+    def _rounded(self, device: torch.device) -> torch.autocast:
+        return torch.autocast(device.type, self.precision, enabled=self.precision != torch.float32)
 
     def lower(self, crops: Sequence[Crop]) -> Tensor:
         """What `Backbone.lower` gives for crops, from disk where it is there and sound."""
@@ -131,8 +145,7 @@ class FeatureStore:
     def _compute(self, crops: Sequence[Crop]) -> NDArray[np.float16]:
         frames = [crop.render(load_image(crop.photo), self.size) for crop in crops]
         device = next(self.backbone.parameters()).device
-        rounded = torch.autocast(device.type, self.precision, enabled=self.precision != torch.float32)
-        with torch.inference_mode(), rounded:
+        with torch.inference_mode(), self._rounded(device):
             lower = self.backbone.lower(normalise_pixels(torch.from_numpy(np.stack(frames)).to(device)), self.blocks)
         self.computed += len(crops)
         if self.blocks:

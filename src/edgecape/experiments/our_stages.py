@@ -42,10 +42,7 @@ class EncodedData:
         return self.part * (self.parts - len(list(self.folder.glob(f"*{SUFFIX}"))))
 
     def read(self) -> EncodedEpisodes:
-        # features as this model sees them, behind its LoRA: the encoder is frozen
-        store = FeatureStore(
-            self.runtime.folded, self.runtime.fingerprint, self.folder.parent / "features", precision=torch.bfloat16
-        )
+        store = FeatureStore.of(self.runtime, self.folder.parent / "features", precision=torch.bfloat16)
         sampler = EpisodeSampler(self.dataset, store, self.settings)
         for number in range(self.parts):
             write_training_part(self.runtime.network, sampler, self.folder, number, self.part)

@@ -47,12 +47,13 @@ class Encoded(NamedTuple):
 
 
 @torch.no_grad()
-def encode(network: Network, batch: Batch) -> Encoded:
-    """All that lies before the decoder and the graph."""
+def encode(network: Network, batch: Batch, store: FeatureStore) -> Encoded:
+    """All that lies before the decoder and the graph. store: where the batch is from, with the network's LoRA."""
+    features = store.upper(batch.support.flatten(0, 1)).unflatten(0, batch.support.shape[:2])
     visible = batch.visible[:, None].expand(-1, batch.support.shape[1], -1)
     any_graph = pose_graph(batch.prior, batch.prior, batch.visible)  # what is kept does not depend on it
-    support = network.encode_support(batch.support, visible, batch.prior, batch.coordinates, graph=any_graph)
-    image, keypoints, proposals = network.match(network.query_cells(batch.query), support)
+    support = network.encode_support(features, visible, batch.prior, batch.coordinates, graph=any_graph)
+    image, keypoints, proposals = network.match(network.query_cells(store.upper(batch.query)), support)
     places = mean_over_shots(batch.coordinates, visible)
     known = (places, support.usable, batch.prior, batch.target, batch.weight)
     return Encoded(image, keypoints, support.tokens, proposals.similarity, *known)
@@ -70,7 +71,7 @@ def write_training_part(network: Network, sampler: EpisodeSampler, folder: Path,
     found = []
     for start in range(0, episodes, ENCODED_AT_ONCE):
         batch = sampler.batch(number, categories[start : start + ENCODED_AT_ONCE], start)
-        found.append(encode(network, batch))
+        found.append(encode(network, batch, sampler.store))
     save_part(path, concatenate(found))
 
 
@@ -110,7 +111,7 @@ def write_protocol_part(
             target=torch.from_numpy(placed(queries, 1)),
             weight=torch.from_numpy(visible & np.stack([query.visible for _, query in shown])),
         )
-        found.append(encode(network, batch))
+        found.append(encode(network, batch, store))
     save_part(path, concatenate(found))
 
 
