@@ -1,6 +1,6 @@
 """Which photo to mark next: ways to choose a second shot, by what it brings on the photos that nobody marked.
 
-    python benchmarks/next_shot.py --annotations FILE --images FOLDER [--starts 6] [--photos 60]
+    python benchmarks/next_shot.py --annotations FILE --images FOLDER --out FILE.jsonl [--starts 6]
 
 The file is one of COCO keypoints. In every category, some objects in turn are the one shot there is; each way then
 chooses the second among the others. Measured on the objects that no way chose: mPCK@5 over all keypoints that can be
@@ -9,8 +9,10 @@ seen there, those that no shot shows counting as missed.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tyro
@@ -23,6 +25,7 @@ from edgecape.evaluation.metrics import THRESHOLDS, pck
 from edgecape.types import Pose
 
 Floats = NDArray[np.float64]
+ONE = "one shot"
 RANDOM = 3  # choices of chance, whose mean counts
 
 
@@ -31,12 +34,12 @@ def remembering(model: EdgeCape) -> dict[bytes, Floats]:
     import torch
 
     runtime = model.torch_runtime
-    compute, kept, looks = runtime.features, {}, {}
+    compute, kept, looks = type(runtime).features, {}, {}
 
     def features(frames: NDArray[np.uint8]) -> torch.Tensor:
         keys = [frame.tobytes() for frame in frames]
         new = [n for n, key in enumerate(keys) if key not in kept]
-        for n, found in zip(new, compute(frames[new]) if new else (), strict=True):
+        for n, found in zip(new, compute(runtime, frames[new]) if new else (), strict=True):
             kept[keys[n]] = found.half()
             whole = found.mean(dim=(1, 2)).double().numpy()
             looks[keys[n]] = whole / np.linalg.norm(whole)
@@ -78,38 +81,48 @@ def unlike(one: Floats, other: Floats) -> float:
     return min(float(np.linalg.norm(a - b * side, axis=1).mean()) for side in ((1, 1), (-1, 1)))
 
 
-def main(annotations: Path, images: Path, starts: int = 6, photos: int = 60, seed: int = 0) -> None:
+def main(
+    annotations: Path, images: Path, out: Path, starts: int = 6, photos: int = 40, categories: int | None = None
+) -> None:
+    """What is in `out` is not measured again; at most so many `categories` are added to it."""
     dataset = read_coco(annotations, images)
     model = EdgeCape.from_pretrained()
-    looks = remembering(model)
-    rng = np.random.default_rng(seed)
-    gains: dict[str, list[list[float]]] = {}
-    first: list[list[float]] = []
-    for category, members in enumerate(dataset.by_category):
-        things = [dataset.instances[n] for n in rng.permutation(members)[:photos]]
+    rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+    done = {row["category"] for row in rows}
+    for number, label in [pair for pair in enumerate(dataset.labels) if pair[1] not in done][:categories]:
+        rng, looks = np.random.default_rng(number), remembering(model)
+        things = [dataset.instances[n] for n in rng.permutation(dataset.by_category[number])[:photos]]
         good = [n for n, thing in enumerate(things) if thing.visible.mean() >= 0.6][:starts]
-        rows: dict[str, list[float]] = {}
-        before: list[float] = []
-        for start in good:
-            found = trial(model, dataset, things, start, looks, rng)
-            before.append(found.pop("one shot"))
-            for way, value in found.items():
-                rows.setdefault(way, []).append(value - before[-1])
-        first.append(before)
-        for way, values in rows.items():
-            gains.setdefault(way, []).append(values)
-        told = ", ".join(f"{way} {100 * np.mean(values):+.1f}" for way, values in rows.items())
-        print(f"{dataset.labels[category]:24} {100 * np.mean(before):.1f}: {told}", flush=True)
-    print(f"one shot {100 * np.mean([np.mean(row) for row in first]):.1f}")
-    chance = [np.array(row) for row in gains["chance"]]
-    for way, by_category in gains.items():
-        means = np.array([np.mean(row) for row in by_category])
-        apart = np.array([np.mean(np.array(row) - other) for row, other in zip(by_category, chance, strict=True)])
-        worse = np.mean([value < 0 for row in by_category for value in row])
-        drawn = apart[rng.integers(0, len(apart), (2000, len(apart)))].mean(axis=1)
-        low, high = np.percentile(100 * drawn, [2.5, 97.5])
-        told = f"{100 * apart.mean():+.1f} than by chance ({low:+.1f} … {high:+.1f})"
-        print(f"{way:28} {100 * means.mean():+.1f}, {told}; worse than one shot in {100 * worse:.0f} % of trials")
+        new = [{"category": label} | trial(model, dataset, things, start, looks, rng) for start in good]
+        with out.open("a") as file:
+            file.writelines(json.dumps(row) + "\n" for row in new)
+        rows += new
+    summarise(rows)
+
+
+def summarise(rows: list[dict[str, Any]]) -> None:
+    """Means over categories of means over trials, with 95 % intervals from drawing categories."""
+    labels = list(dict.fromkeys(row["category"] for row in rows))
+    by_category = [[row for row in rows if row["category"] == label] for label in labels]
+    drawn = np.random.default_rng(0).integers(0, len(labels), (5000, len(labels)))
+
+    def gain(way: str, other: str) -> Floats:
+        return np.array([100 * np.mean([row[way] - row[other] for row in some]) for some in by_category])
+
+    ways = [way for way in rows[0] if way not in ("category", ONE)]
+    first = [100 * np.mean([row[ONE] for row in some]) for some in by_category]
+    for place, label in enumerate(labels):
+        told = ", ".join(f"{way} {gain(way, ONE)[place]:+.1f}" for way in ways)
+        print(f"{label:24} {first[place]:.1f}: {told}")
+    print(f"{len(rows)} trials in {len(labels)} categories; with one shot {np.mean(first):.1f}")
+    for way in ways:
+        apart = gain(way, "chance")
+        low, high = np.percentile(apart[drawn].mean(axis=1), [2.5, 97.5])
+        worse = 100 * np.mean([row[way] < row[ONE] for row in rows])
+        print(
+            f"{way:26} {gain(way, ONE).mean():+.1f}; {apart.mean():+.1f} beside chance ({low:+.1f} … {high:+.1f}); "
+            f"worse than one shot in {worse:.0f} % of trials"
+        )
 
 
 def trial(
@@ -137,7 +150,6 @@ def trial(
     nearest = far[start]
     left = np.maximum(nearest[None] - far, 0).sum(axis=1)  # how much nearer all photos would come
     weighed = (np.maximum(nearest[None] - far, 0) * (1 - score)[None]).sum(axis=1)
-    rank = lambda values: np.argsort(np.argsort(values))  # noqa: E731
     others = [n for n in range(len(things)) if n != start]
 
     def most(values: Floats) -> int:
@@ -147,10 +159,8 @@ def trial(
         "lowest score": lambda: most(-score),
         "looks most unlike": lambda: most(nearest),
         "layout most unlike": lambda: most(shape),
-        "score and looks": lambda: most(rank(-score) + rank(nearest)),
         "covers most": lambda: most(left),
         "covers most of the unsure": lambda: most(weighed),
-        "middle score": lambda: most(-np.abs(score - np.median(score))),
     }
     chosen = {way: choose() for way, choose in choices.items()}
     by_chance = [int(n) for n in rng.choice(others, RANDOM, replace=False)]
@@ -159,7 +169,7 @@ def trial(
     second = {n: find([start, n]) for n in {*chosen.values(), *by_chance}}
     values = {n: float(quality([found[m] for m in rest], held).mean()) for n, found in second.items()}
     return {
-        "one shot": float(quality([poses[m] for m in rest], held).mean()),
+        ONE: float(quality([poses[m] for m in rest], held).mean()),
         **{way: values[n] for way, n in chosen.items()},
         "chance": float(np.mean([values[n] for n in by_chance])),
     }

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
+from typing import Any
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from fastapi import HTTPException
@@ -101,11 +102,14 @@ class Guard:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
+                headers["Accept-Ranges"] = "none"
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
                 headers.setdefault("Cache-Control", "no-store" if scope["path"].startswith("/api") else "no-cache")
             await send(message)
 
+        # parts of a file are not given: nobody needs them, and starlette's refusals of strange ones are not JSON
+        scope = {**scope, "headers": [(name, value) for name, value in scope["headers"] if name != b"range"]}
         answer = self._answer(scope) or self.app
         await answer(scope, self._counting(scope, receive), send_with_headers)
 
@@ -163,6 +167,16 @@ class Guard:
             return message
 
         return counted
+
+
+def schemes() -> dict[str, Any]:
+    """As OpenAPI describes what `Access.admits`."""
+    given = "The token that the studio was started with. Without one, nothing is asked for."
+    cookie = "Set when the page is opened with ?token=TOKEN or the token is entered there."
+    return {
+        "token": {"type": "http", "scheme": "bearer", "description": given},
+        "cookie": {"type": "apiKey", "in": "cookie", "name": COOKIE, "description": cookie},
+    }
 
 
 def _is_api(path: str) -> bool:

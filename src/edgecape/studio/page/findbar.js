@@ -53,7 +53,8 @@ export function createFindBar(store, finder, actions) {
     (value) => store.show({ sort: value }),
   );
   const effort = createSelect("Effort", EFFORTS, actions.setEffort);
-  effort.element.title = "Fast looks once, Best in every way it can, Auto again where the first look leaves doubt";
+  effort.element.title =
+    "How hard the next search looks: Fast once, Best in every way it can, Auto again where the first look leaves doubt";
   const fade = createFade(store);
   const banner = createBanner(store, finder, actions);
 
