@@ -86,6 +86,7 @@ function render() {
 
 function openTab(tab) {
   store.show({ tab, query: null, selected: null, drawer: null });
+  if (tab === "find" && !finder.stopped) finder.start(); // what was added before the marks were there
 }
 
 function showSaving({ state, message }) {

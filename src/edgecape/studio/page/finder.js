@@ -33,6 +33,7 @@ export function createFinder(store, { effort, onChange, onBusy, onProblem, onAns
     problem: null, // why there is none
     thinking: false,
     progress: null, // { done, total } while searching
+    stopped: false, // by a person, who will start it again
 
     /** Is this query to be searched, for the first time or again? */
     searches: (query) => query.state === "waiting" || repeated.has(keyOf(query)),
@@ -47,7 +48,8 @@ export function createFinder(store, { effort, onChange, onBusy, onProblem, onAns
 
     /** Search all that wait. */
     async start() {
-      if (run || !edits.canFind(store.doc)) return;
+      finder.stopped = false;
+      if (run || !wanted().length || !edits.canFind(store.doc)) return;
       run = new AbortController();
       const { signal } = run;
       finder.progress = { done: 0, total: wanted().length };
@@ -74,7 +76,10 @@ export function createFinder(store, { effort, onChange, onBusy, onProblem, onAns
       }
     },
 
-    stop: () => run?.abort(),
+    stop() {
+      finder.stopped = true;
+      run?.abort();
+    },
 
     /**
      * Search again what is given, or all that is out of date, or all that was not accepted. What was found before
