@@ -299,6 +299,7 @@ export function createReview(store, finder, actions) {
     objects.render();
     timeline.render();
     before.hidden = !comparing;
+    before.parentElement.classList.toggle("comparing", comparing);
     if (comparing) {
       set(picture, { src: api.photoUrl(photo.id) });
       drawPoses(poses, photo, [earlier], doc.skeleton);
