@@ -209,7 +209,7 @@ def first_pose(page: Any, service: Studio, photos: int = 20) -> None:
             window.seen = null;
             const cards = document.getElementById("cards");
             new MutationObserver(() => {
-                if (cards.querySelector(".card.predicted .pose circle"))
+                if (cards.querySelector(".card.predicted"))
                     requestAnimationFrame(() => (window.seen ??= performance.now()));
             }).observe(cards, { subtree: true, childList: true, attributes: true });
             window.dropped = performance.now();

@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import * as edits from "./edits.js";
 import { compare } from "./changes.js";
-import { h, icon, iconButton, s, set } from "./dom.js";
+import { h, icon, iconButton, set } from "./dom.js";
 import { createObjects } from "./objects.js";
 import { nextToCorrect } from "./order.js";
 import { colour } from "./palette.js";
@@ -12,6 +12,7 @@ import { createScores } from "./scores.js";
 import { createStage, zoomButtons } from "./stage.js";
 import { createTimeline } from "./timeline.js";
 
+const BEFORE = 1000; // pixels of the longer side of the pose beside the photo
 const LOOKED = {
   fast: "Found at a first look (effort: fast).",
   best: "Found by looking in every way (effort: best).",
@@ -264,7 +265,7 @@ export function createReview(store, finder, actions) {
   // --- before and after ---------------------------------------------------------------------------------------
 
   const picture = h("img", { alt: "", draggable: "false" });
-  const poses = s("svg", { class: "pose", "aria-hidden": "true" });
+  const poses = h("canvas", { class: "pose", "aria-hidden": "true" });
   const before = document.getElementById("review-before");
   before.append(h("div", { class: "still" }, picture, poses), h("figcaption", {}, "Before"));
 
@@ -302,7 +303,7 @@ export function createReview(store, finder, actions) {
     before.parentElement.classList.toggle("comparing", comparing);
     if (comparing) {
       set(picture, { src: api.photoUrl(photo.id) });
-      drawPoses(poses, photo, [earlier], doc.skeleton);
+      drawPoses(poses, photo, [earlier], doc.skeleton, doc.settings.scoreThreshold, BEFORE);
     }
     showStage(item, photo, comparing);
   }
