@@ -22,11 +22,12 @@ from edgecape import EdgeCape, Support
 from edgecape.data.dataset import Dataset, Instance
 from edgecape.data.objects import read_coco
 from edgecape.evaluation.metrics import THRESHOLDS, pck
+from edgecape.studio.shots import unlike
 from edgecape.types import Pose
 
 Floats = NDArray[np.float64]
 ONE = "one shot"
-RANDOM = 3  # choices of chance, whose mean counts
+RANDOM = 2  # choices of chance, whose mean counts
 
 
 def remembering(model: EdgeCape) -> dict[bytes, Floats]:
@@ -71,32 +72,28 @@ def layout(points: NDArray[np.float32], box: tuple[float, ...]) -> Floats:
     return (points - np.array(box[:2])) / max(box[2:])
 
 
-def unlike(one: Floats, other: Floats) -> float:
-    """Mean distance of two layouts after the best move and scale, seen as they are or in a mirror."""
-    both = np.isfinite(one).all(axis=1) & np.isfinite(other).all(axis=1)
-    if both.sum() < 3:
-        return 1.0
-    a, b = (points[both] - points[both].mean(axis=0) for points in (one, other))
-    a, b = a / max(np.linalg.norm(a), 1e-6), b / max(np.linalg.norm(b), 1e-6)
-    return min(float(np.linalg.norm(a - b * side, axis=1).mean()) for side in ((1, 1), (-1, 1)))
-
-
 def main(
-    annotations: Path, images: Path, out: Path, starts: int = 6, photos: int = 40, categories: int | None = None
+    annotations: Path, images: Path, out: Path, starts: int = 6, photos: int = 40, trials: int | None = None
 ) -> None:
-    """What is in `out` is not measured again; at most so many `categories` are added to it."""
+    """What is in `out` is not measured again; at most so many `trials` are added to it."""
     dataset = read_coco(annotations, images)
-    model = EdgeCape.from_pretrained()
     rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
-    done = {row["category"] for row in rows}
-    for number, label in [pair for pair in enumerate(dataset.labels) if pair[1] not in done][:categories]:
-        rng, looks = np.random.default_rng(number), remembering(model)
-        things = [dataset.instances[n] for n in rng.permutation(dataset.by_category[number])[:photos]]
-        good = [n for n, thing in enumerate(things) if thing.visible.mean() >= 0.6][:starts]
-        new = [{"category": label} | trial(model, dataset, things, start, looks, rng) for start in good]
+    done = {(row["category"], row["start"]) for row in rows}
+    todo = [
+        (turn, number, label)
+        for turn in range(starts)
+        for number, label in enumerate(dataset.labels)
+        if (label, turn) not in done
+    ]
+    for turn, number, label in todo[:trials]:
+        things = [
+            dataset.instances[n]
+            for n in np.random.default_rng(number).permutation(dataset.by_category[number])[:photos]
+        ]
+        good = [n for n, thing in enumerate(things) if thing.visible.mean() >= 0.6]
+        rows.append({"category": label, "start": turn} | trial(dataset, things, good[turn], turn))
         with out.open("a") as file:
-            file.writelines(json.dumps(row) + "\n" for row in new)
-        rows += new
+            file.write(json.dumps(rows[-1]) + "\n")
     summarise(rows)
 
 
@@ -109,7 +106,7 @@ def summarise(rows: list[dict[str, Any]]) -> None:
     def gain(way: str, other: str) -> Floats:
         return np.array([100 * np.mean([row[way] - row[other] for row in some]) for some in by_category])
 
-    ways = [way for way in rows[0] if way not in ("category", ONE)]
+    ways = [way for way in rows[0] if way not in ("category", "start", ONE)]
     first = [100 * np.mean([row[ONE] for row in some]) for some in by_category]
     for place, label in enumerate(labels):
         told = ", ".join(f"{way} {gain(way, ONE)[place]:+.1f}" for way in ways)
@@ -125,15 +122,10 @@ def summarise(rows: list[dict[str, Any]]) -> None:
         )
 
 
-def trial(
-    model: EdgeCape,
-    dataset: Dataset,
-    things: list[Instance],
-    start: int,
-    looks: dict[bytes, Floats],
-    rng: np.random.Generator,
-) -> dict[str, float]:
+def trial(dataset: Dataset, things: list[Instance], start: int, seed: int) -> dict[str, float]:
     """mPCK@5 with one shot, and with the second shot that each way chooses."""
+    model, rng = EdgeCape.from_pretrained(), np.random.default_rng(seed)
+    looks = remembering(model)
 
     def find(shots: list[int]) -> list[Pose]:
         prompt = model.prompt([support(dataset, things[n]) for n in shots])
@@ -146,10 +138,15 @@ def trial(
     layouts = [layout(pose.keypoints, thing.box) for pose, thing in zip(poses, things, strict=True)]
     marked = layout(np.where(things[start].visible[:, None], things[start].keypoints, np.nan), things[start].box)
     score = np.array([pose.score for pose in poses])
-    shape = np.array([unlike(one, marked) for one in layouts])
+    shape = unlike(marked, np.stack(layouts))
+    layouts[start] = marked
+    apart = np.stack([unlike(one, np.stack(layouts)) for one in layouts])
     nearest = far[start]
-    left = np.maximum(nearest[None] - far, 0).sum(axis=1)  # how much nearer all photos would come
-    weighed = (np.maximum(nearest[None] - far, 0) * (1 - score)[None]).sum(axis=1)
+
+    def nearer(distances: Floats) -> Floats:
+        """How much nearer all photos would come to a shot, by which is added."""
+        return np.maximum(distances[start][None] - distances, 0).sum(axis=1)
+
     others = [n for n in range(len(things)) if n != start]
 
     def most(values: Floats) -> int:
@@ -159,8 +156,9 @@ def trial(
         "lowest score": lambda: most(-score),
         "looks most unlike": lambda: most(nearest),
         "layout most unlike": lambda: most(shape),
-        "covers most": lambda: most(left),
-        "covers most of the unsure": lambda: most(weighed),
+        "covers most by looks": lambda: most(nearer(far)),
+        "covers most by layout": lambda: most(nearer(apart)),
+        "covers most by both": lambda: most(nearer(far / far.mean() + apart / apart.mean())),
     }
     chosen = {way: choose() for way, choose in choices.items()}
     by_chance = [int(n) for n in rng.choice(others, RANDOM, replace=False)]

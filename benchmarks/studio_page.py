@@ -37,7 +37,8 @@ POINTS, EDGES, PACE = 12, 12, 0.1  # seconds from one action to the next
 SCRIPT = {"EventDispatch", "FireAnimationFrame", "FunctionCall", "TimerFire", "RunMicrotasks", "EvaluateScript"}
 WORK = SCRIPT | {"UpdateLayoutTree", "Layout", "PrePaint", "Paint", "Layerize", "HitTest", "ParseHTML", "Commit"}
 EMPTY = """<!doctype html><title>empty</title><body style="margin: 0">
-<input type="range" id="slider" style="width: 300px"><div id="list" style="height: 600px; overflow: auto"><div style="height: 30000px"></div></div></body>"""
+<input type="range" id="slider" style="width: 300px">
+<div id="list" style="height: 600px; overflow: auto"><div style="height: 30000px"></div></div>"""
 
 
 # --- the service ---------------------------------------------------------------------------------------------

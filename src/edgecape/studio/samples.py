@@ -128,7 +128,7 @@ SAMPLES = {
     "export_labels": Sample(body={"format": "coco", "photos": False}, to="cow.json"),
     "create_prompt": Sample(FACTS, MARKS),
     "check_shots": Sample({"photo": COW, "index": 0, "distance": 0.041, "worst": [2]}, place=f"{PROMPT}/check"),
-    "suggest_shots": Sample([{"photo": CALF, "score": 0.58}], {"prompt": PROMPT, "photos": [CALF]}),
+    "suggest_shots": Sample([{"photo": CALF, "gain": 0.021}], {"prompt": PROMPT, "photos": [CALF]}),
     "open_prompt": Sample(FACTS, files=("file=@cow.prompt",)),
     "get_prompt": Sample(FACTS, place=PROMPT),
     "download_prompt": Sample(place=f"{PROMPT}/file", to="cow.prompt"),
