@@ -47,6 +47,7 @@ FORM = """<!doctype html>
 <main>
 <h1>edgecape studio</h1>
 <form action="/">
+{told}
 <p><label>Token, as whoever started the studio gave it:
 <input name="token" type="password" autocomplete="current-password" required autofocus></label></p>
 <p><button>Open</button></p>
@@ -129,13 +130,12 @@ class Guard:
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token") if path == "/" else None
         if given and self.access.token is not None:
             if not _same(given[0], self.access.token):
-                return problem(403, "this is not the token of the studio; use the address it printed")
+                return _form(403, "<p role=alert>That is not the token of this studio.</p>")
             answer = RedirectResponse("/", status_code=303)
             answer.set_cookie(COOKIE, self.access.cookie(), httponly=True, samesite="lax")
             return answer
         if path in ("/", "/index.html") and not self.access.admits(headers):
-            policy = HEADERS["Content-Security-Policy"].replace("form-action 'none'", "form-action 'self'")
-            return HTMLResponse(FORM, status_code=401, headers={"Content-Security-Policy": policy})
+            return _form(401)
         if _is_api(path) and not self.access.admits(headers):
             told = "open the studio by the address with ?token=…, or send 'Authorization: Bearer TOKEN'"
             return problem(401, f"a token is needed; {told}", {"WWW-Authenticate": "Bearer"})
@@ -177,6 +177,12 @@ def schemes() -> dict[str, Any]:
         "token": {"type": "http", "scheme": "bearer", "description": given},
         "cookie": {"type": "apiKey", "in": "cookie", "name": COOKIE, "description": cookie},
     }
+
+
+def _form(status: int, told: str = "") -> Response:
+    """That asks for the token."""
+    policy = HEADERS["Content-Security-Policy"].replace("form-action 'none'", "form-action 'self'")
+    return HTMLResponse(FORM.format(told=told), status_code=status, headers={"Content-Security-Policy": policy})
 
 
 def _is_api(path: str) -> bool:
