@@ -1,10 +1,12 @@
 """The studio under load: a server process with the default model, and clients on this machine that all want something.
 
-    python benchmarks/studio_load.py [--clients 8] [--predictions 200] [--model MODEL]
+    python benchmarks/studio_load.py [--clients 8] [--seconds 180] [--model MODEL]
 
-Clients begin together, half of them with one prompt and half with another, and ask for five photos at a time. Printed:
-errors, predictions per second beside those of the backbone alone (measured before and after with the server at rest),
-the server's resident memory as the work proceeds (Linux), and how evenly the clients were served.
+Clients begin together and go on until the time is over: each moves its marks a little, asks for the prompt, and with it
+for three photos, then five, then one. Printed: errors and requests without an answer; predictions per second beside
+those of the backbone alone (measured before and after with the server at rest); how evenly the clients were served; how
+long they waited for a prompt and for the first pose of a request, in passes of the backbone; the server's resident
+memory as the work proceeds (Linux).
 """
 
 from __future__ import annotations
@@ -25,13 +27,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-AT_ONCE = 5  # photos per request
+AT_ONCE = (3, 5, 1)  # photos of one request, in turn
 
 
 @dataclass
 class Report:
     served: list[int] = field(default_factory=list)  # the client of each prediction, in the order they arrived
     errors: list[str] = field(default_factory=list)
+    asked: int = 0  # predictions that were asked for
+    prompts: list[float] = field(default_factory=list)  # seconds until each was there
+    waits: list[float] = field(default_factory=list)  # seconds until the first pose of each request
     seconds: float = 0.0
 
     def spread(self) -> int:
@@ -46,40 +51,62 @@ class Report:
         return widest
 
 
-def ask(address: str, method: str, path: str, body: Any = None) -> Any:
+def ask(address: str, method: str, path: str, body: Any = None, client: int = 0) -> Any:
     """The open answer."""
     data = None if body is None else json.dumps(body).encode()
-    headers = {"Content-Type": "application/json"}
+    headers = {"Content-Type": "application/json", "X-EdgeCape-Client": f"client-{client}"}
     return urllib.request.urlopen(urllib.request.Request(address + path, data, headers, method=method))
 
 
-def drive(address: str, clients: int, predictions: int, watch: Callable[[int], None] = lambda done: None) -> Report:
-    """All clients at once; `watch` is told the number of predictions that have arrived."""
+def drive(
+    address: str, clients: int, seconds: float, rounds: int = 10**9, watch: Callable[[], None] = lambda: None
+) -> Report:
+    """All clients at once, each for so long or so many rounds; `watch` is called after every prediction."""
     example = json.load(ask(address, "POST", "api/v1/examples/cat"))
     photos = [query["photo"] for query in example["queries"]]
     marks = {name: example[name] for name in ("names", "skeleton", "shots")}
-    prompts = [json.load(ask(address, "POST", "api/v1/prompts", marks | {"prior": p}))["id"] for p in ("mine", "full")]
-    list(ask(address, "POST", "api/v1/predictions", {"prompt": prompts[0], "photos": [{"photo": photos[0]}]}))  # warm
-    watch(0)
     report, lock, start = Report(), threading.Lock(), threading.Barrier(clients + 1)
 
+    def moved(number: int, turn: int) -> Any:
+        """The marks of a client that puts its keypoints a little elsewhere each time."""
+        shot = marks["shots"][0]
+        points = [point | {"x": point["x"] + number / 7 + turn % 50 / 50} for point in shot["points"]]
+        return marks | {"shots": [shot | {"points": points}]}
+
+    def work(number: int, turn: int) -> None:
+        begun = time.perf_counter()
+        prompt = json.load(ask(address, "POST", "api/v1/prompts", moved(number, turn), number))["id"]
+        prompted = time.perf_counter() - begun
+        for many in AT_ONCE:
+            wanted = [{"photo": photos[n % len(photos)]} for n in range(many)]
+            with lock:
+                report.asked += many
+            begun, first = time.perf_counter(), None
+            with ask(address, "POST", "api/v1/predictions", {"prompt": prompt, "photos": wanted}, number) as lines:
+                for line in map(json.loads, lines):
+                    first = first or time.perf_counter() - begun
+                    with lock:
+                        report.served.append(number)
+                        report.errors += [line["error"]] if "error" in line else []
+                        watch()
+            with lock:
+                report.waits.append(first or 0.0)
+        with lock:
+            report.prompts.append(prompted)
+
     def client(number: int) -> None:
-        left = predictions // clients
         start.wait()
+        until = time.perf_counter() + seconds
         try:
-            while left:
-                wanted = [{"photo": photos[n % len(photos)]} for n in range(min(AT_ONCE, left))]
-                left -= len(wanted)
-                body = {"prompt": prompts[number % 2], "photos": wanted}
-                with ask(address, "POST", "api/v1/predictions", body) as lines:
-                    for line in map(json.loads, lines):
-                        with lock:
-                            report.served.append(number)
-                            report.errors += [line["error"]] if "error" in line else []
-                            watch(len(report.served))
+            for turn in range(rounds):
+                if time.perf_counter() > until:
+                    return
+                work(number, turn)
         except Exception as error:
             report.errors.append(f"client {number}: {error!r}")
 
+    work(0, 0)  # the first costs more
+    report = Report()
     threads = [threading.Thread(target=client, args=(number,)) for number in range(clients)]
     for thread in threads:
         thread.start()
@@ -118,7 +145,7 @@ def resident(process: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=8)
-    parser.add_argument("--predictions", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=180)
     parser.add_argument("--model")
     options = parser.parse_args()
     from edgecape import EdgeCape
@@ -131,25 +158,34 @@ def main() -> None:
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
             address = re.search(r"http://\S+", server.stdout.readline())[0]  # type: ignore[index, union-attr]
-            memory: dict[int, float] = {}
+            begun, memory = time.perf_counter(), [(0.0, resident(server.pid))]
 
-            def watch(done: int) -> None:
-                if done in (0, options.predictions // 4, options.predictions):
-                    memory[done] = resident(server.pid)
+            def watch() -> None:
+                now = time.perf_counter() - begun
+                if now - memory[-1][0] > options.seconds / 6:
+                    memory.append((now, resident(server.pid)))
 
-            report = drive(address, options.clients, options.predictions, watch)
+            report = drive(address, options.clients, options.seconds, watch=watch)
         finally:
             server.send_signal(signal.SIGINT)
             server.wait(60)
     backbone = statistics.mean((before, backbone_seconds(model)))
     rate = len(report.served) / report.seconds
-    print(f"predictions  {len(report.served)} for {options.clients} clients, {len(report.errors)} errors")
+    counts = [report.served.count(number) for number in range(options.clients)]
+
+    def told(waits: list[float]) -> str:
+        worst, usual = max(waits), statistics.median(waits)
+        return f"median {usual / backbone:.0f}, worst {worst / backbone:.0f} passes ({usual:.2f} and {worst:.2f} s)"
+
+    print(f"predictions  {len(report.served)} of {report.asked} answered, {len(report.errors)} errors")
     print(f"speed        {rate:.2f} per second, {rate * backbone:.2f} of the backbone alone ({1 / backbone:.2f})")
-    print("memory       " + ", ".join(f"{mib:.0f} MiB after {done}" for done, mib in memory.items()))
-    print(f"fairness     no client was ever more than {report.spread()} predictions ahead of another")
+    print(f"fairness     {min(counts)} to {max(counts)} per client, never more than {report.spread()} apart")
+    print(f"prompts      {len(report.prompts)}; {told(report.prompts)}")
+    print(f"first pose   {told(report.waits)}")
+    print("memory       " + ", ".join(f"{mib:.0f} MiB after {at:.0f} s" for at, mib in memory))
     for error in report.errors[:5]:
         print(f"error        {error}")
-    sys.exit(bool(report.errors) or len(report.served) != options.predictions)
+    sys.exit(bool(report.errors) or len(report.served) != report.asked)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw
 
+from edgecape.drawing import palette
+
 COLOURS = ((255, 0, 255), (0, 255, 255), (255, 255, 0))  # of the targets; nothing else on a photo is so strong
 Place = tuple[float, float]
 
@@ -154,6 +156,31 @@ class Person:
     def shown(self, name: str) -> None:
         self.page.wait_for_timeout(150)
         self.page.screenshot(path=self.screenshots / f"{name}.png")
+
+    def drawn(self, card: int, query: Any) -> dict[int, bool]:
+        """Of the keypoints that a card should show: is there a clear dot in its colour, or a faded one or none?
+
+        Looked up in a picture of the card; places beside the photo and below another dot are left out.
+        """
+        place = self.page.locator(".card .open").nth(card)
+        photo = self.service.project["photos"][query["photo"]]
+        seen = np.asarray(Image.open(io.BytesIO(place.screenshot())).convert("RGB"), dtype=np.float64)
+        height, width = seen.shape[:2]
+        scale = min(width / photo["width"], height / photo["height"])
+        left, top = (width - scale * photo["width"]) / 2, (height - scale * photo["height"]) / 2
+        places = {
+            k: np.array([left + scale * at[0], top + scale * at[1]])
+            for k, at in enumerate(query["pose"]["keypoints"])
+            if at and 8 < at[0] * scale < photo["width"] * scale - 8 and 8 < at[1] * scale < photo["height"] * scale - 8
+        }
+        colours = np.array(palette(len(query["pose"]["keypoints"])), dtype=np.float64)
+        found = {}
+        for k, (x, y) in places.items():
+            if any(other > k and np.hypot(*(places[other] - (x, y))) < 10 for other in places):
+                continue
+            dot = seen[round(y) - 1 : round(y) + 2, round(x) - 1 : round(x) + 2].reshape(-1, 3)
+            found[k] = bool(np.abs(np.median(dot, axis=0) - colours[k]).max() < 50)
+        return found
 
     # --- the photo on the stage, measured without the page's own maths ---
 

@@ -110,6 +110,21 @@ def test_a_token(tmp_path):
         assert studio.get("api/v1/status", Authorization="Bearer open-sesame").status == 200
 
 
+@pytest.mark.parametrize("place", ["file", "variable"])
+def test_a_token_that_is_a_secret_is_not_printed(tmp_path, monkeypatch, place):
+    """The line says where it is, and the page asks for it."""
+    (tmp_path / "secret").write_text("open-sesame\n")
+    if place == "variable":
+        monkeypatch.setenv("EDGECAPE_TOKEN", "open-sesame")
+    with Running(*(["--token-file", "secret"] if place == "file" else []), cwd=tmp_path) as studio:
+        told = {"file": "token: in secret, ", "variable": "token: in the variable EDGECAPE_TOKEN, "}[place]
+        assert "sesame" not in studio.line and f"/  ({told}project: " in studio.line
+        with pytest.raises(urllib.error.HTTPError, match="401") as refused:
+            studio.get("")
+        assert "<form" in refused.value.read().decode()
+        assert studio.get("api/v1/status", Authorization="Bearer open-sesame").status == 200
+
+
 def test_a_model_that_is_not_there(tmp_path):
     with Running("--model", "./nowhere", cwd=tmp_path) as studio:
         _, errors = studio.process.communicate(timeout=60)

@@ -14,7 +14,7 @@ import pytest
 from edgecape import formats
 from edgecape.examples.lamps import EDGES, NAMES
 
-from service import FakeModel, client, found, lamp, marks, save, shot, upload_lamps
+from service import FakeModel, client, encoded, found, lamp, marks, save, shot, upload, upload_lamps
 
 K = len(NAMES)
 BOX = [12.5, 7, 200, 280.25]
@@ -150,13 +150,17 @@ def test_nothing_is_left_behind(http, tmp_path):
     assert list((tmp_path / "project" / ".work").iterdir()) == []
 
 
-def test_names_that_look_like_formulas_are_no_formulas_in_a_table(http, tmp_path):
-    photo = upload_lamps(http, 1)[0]
+@pytest.mark.parametrize("format", ["csv", "deeplabcut"])
+def test_names_that_look_like_formulas_are_no_formulas_in_a_table(http, tmp_path, format):
+    """Neither keypoints nor photos; reading the table gives the names again."""
+    photo = upload(http, ("=cmd.png", encoded(lamp()[0]))).json()["photos"][0]["id"]
     names = ["=1+1", "'=1", "-x", "plain"]
     queries = [{"photo": photo, "pose": found([(n, n) for n in range(4)])}]
     assert save(http, names=names, queries=queries).status_code == 200
-    content = http.post("/api/v1/export", json={"format": "csv"}).content
-    cells = [line.split(",")[5] for line in content.decode().splitlines()[1:]]
-    assert cells == ["'=1+1", "''=1", "'-x", "plain"]
+    content = http.post("/api/v1/export", json={"format": format}).content
+    cells = {cell for line in content.decode().splitlines() for cell in line.split(",")}
+    assert cells >= {"'=1+1", "''=1", "'-x", "plain", "'=cmd.png"}
+    assert not any(cell.startswith(("=", "+", "-", "@")) for cell in cells)
     (tmp_path / "labels.csv").write_bytes(content)
-    assert list(formats.read(tmp_path / "labels.csv")[0].names) == names
+    (labels,) = formats.read(tmp_path / "labels.csv")
+    assert list(labels.names) == names and labels.images[0].file == "=cmd.png"

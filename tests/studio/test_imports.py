@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from service import SMALL, FakeModel, client, encoded, lamp, save, upload_lamps
 
 K = len(NAMES)
 BOX = (5.0, 6.0, 280.0, 300.0)
+SLEAP = importlib.util.find_spec("sleap_io")
 
 
 @pytest.fixture
@@ -48,6 +50,7 @@ def post(http, name: str, content: bytes, photos: tuple[int, ...] = ()):
         ("deeplabcut", "labels.csv"),
         ("labelme", "labels.json"),
         ("labelstudio", "../labels.JSON"),
+        pytest.param("sleap", "labels.slp", marks=pytest.mark.skipif(not SLEAP, reason="sleap-io is missing")),
     ],
 )
 def test_marks_of_other_tools(http, tmp_path, format, name):

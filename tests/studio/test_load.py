@@ -26,8 +26,9 @@ def load(monkeypatch) -> ModuleType:
 def test_clients_are_served_without_errors(load, tmp_path):
     app = client(tmp_path / "project").app
     with serving(app) as address:
-        report = load.drive(address, clients=8, predictions=24)
-    assert report.errors == [] and sorted(report.served) == [n for n in range(8) for _ in range(3)]
+        report = load.drive(address, clients=8, seconds=600, rounds=1)
+    assert report.errors == [] and report.asked == len(report.served)
+    assert sorted(report.served) == [n for n in range(8) for _ in range(sum(load.AT_ONCE))]
     assert app.state.studio.engine.waiting == app.state.studio.engine.running == 0
 
 

@@ -161,7 +161,11 @@ def test_a_reload_restores_everything(visit: Visit, beetles: Any) -> None:
     assert person.page.locator("#project-name").input_value() == "beetle"
     person.press("Find", "tab")
     person.page.locator(".card.accepted").wait_for()
-    assert person.page.locator(".card.predicted .pose circle").count() == 10
+    person.page.get_by_label("Fade below").fill("0")
+    queries = person.saved()["queries"]
+    drawn = [person.drawn(n, query) for n, query in enumerate(queries)]
+    assert all(all(dots.values()) for dots in drawn) and sum(map(len, drawn)) >= 6
+    before["settings"]["scoreThreshold"], before["revision"] = 0, before["revision"] + 1
     assert person.saved() == before
 
 

@@ -109,9 +109,8 @@ def beetles(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Path, list[t
     return [(save(photo, folder / f"beetle {n}.png"), places) for n, (photo, places) in enumerate(drawn)]
 
 
-@pytest.mark.parametrize(
-    ("screen", "scheme"), [("small phone", "dark"), ("phone", "light"), ("tablet", "dark"), ("laptop", "light")]
-)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("screen", SCREENS)
 def test_every_view_on_every_screen(visit: Visit, beetles: Any, screen: str, scheme: str) -> None:
     """No finding of axe, nothing beside the screen, and a photo that has most of it."""
     touch = screen != "laptop"

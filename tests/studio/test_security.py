@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from edgecape.studio.security import Access, is_loopback
+from edgecape.studio.server import reachable
 
-from service import ADDRESS, FakeModel, client
+from service import ADDRESS, USUAL, FakeModel, client, serving
 
 
 @pytest.fixture
@@ -149,3 +152,37 @@ def test_loopback(host, local):
 def test_strange_lengths(http, length):
     answer = http.post("/api/v1/prompts", content=b"{}", headers={"Content-Length": length})
     assert answer.status_code == 413
+
+
+def test_a_request_that_never_comes_to_an_end_is_given_up(tmp_path):
+    """Somebody could hold a connection open for ever, a byte at a time."""
+    hasty = client(tmp_path / "project", limits=USUAL.model_copy(update={"patience": 1}), load=FakeModel)
+    with serving(hasty.app) as address, socket.create_connection(urlsplit(address).netloc.split(":")) as line:
+        line.sendall(b"POST /api/v1/prompts HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{")
+        line.settimeout(60)
+        answer = line.recv(4096)
+    assert b" 408 " in answer and b"too slowly" in answer
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "lab.example"])
+def test_the_printed_address_is_one_that_others_can_use(host):
+    name = reachable(host)
+    assert name == host if host == "lab.example" else name not in ("0.0.0.0", "::")
+
+
+def test_without_the_token_the_page_asks_for_it(browser, tmp_path):
+    """In a browser: a form that is seen, takes the token, and leads to the studio."""
+    locked = client(tmp_path / "project", access=Access(token="open-sesame"), load=FakeModel)
+    with serving(locked.app) as address:
+        page = browser.new_page()
+        page.goto(address)
+        field = page.get_by_label("Token")
+        assert field.is_visible() and page.locator("header.bar").count() == 0
+        field.fill("wrong-one")
+        page.keyboard.press("Enter")
+        page.get_by_role("alert").get_by_text("not the token of this studio").wait_for()
+        page.get_by_label("Token").fill("open-sesame")
+        page.get_by_role("button", name="Open").click()
+        page.locator("body.ready").wait_for()
+        assert "sesame" not in page.url
+        page.close()

@@ -43,7 +43,7 @@ def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet], scorer: 
     scored = any(thing.scores is not None for image in labels.images for thing in image.objects)
     coords = ("x", "y", "likelihood") if scored else ("x", "y")
     columns = [
-        (scorer, f"individual{number}", name, coord)
+        (scorer, f"individual{number}", shared.cell(name), coord)
         for number in range(1, max(count, 1) + 1)
         for name in labels.names
         for coord in coords
@@ -55,7 +55,7 @@ def write(path: str | os.PathLike[str], label_sets: Sequence[LabelSet], scorer: 
                 table.writerow([title, *(column[level] for column in columns)])
         for image in labels.images:
             cells = [cell for thing in image.objects for cell in _cells(thing, scored)]
-            table.writerow([image.file, *cells, *["NaN"] * (len(columns) - len(cells))])
+            table.writerow([shared.cell(image.file), *cells, *["NaN"] * (len(columns) - len(cells))])
 
 
 def _cells(thing: LabelledObject, scored: bool) -> list[str]:
@@ -136,12 +136,14 @@ def _from_csv(path: Path) -> Table:
     coords = rows[depth - 1]
     start = next((index for index in range(1, width) if coords[index]), width)  # after the columns of the path
     individuals = rows[1] if depth == 4 else [""] * width
-    columns = list(zip(individuals[start:], rows[depth - 2][start:], coords[start:], strict=True))
+    parts = map(shared.uncell, rows[depth - 2][start:])
+    columns = list(zip(individuals[start:], parts, coords[start:], strict=True))
     values = np.full((len(rows) - depth, len(columns)), np.nan)
     for index, row in enumerate(rows[depth:]):
         with shared.reading(f"{path}, line {index + depth + 1}"):
             values[index] = [float(cell or "nan") for cell in row[start:]]
-    return Table([shared.plain_path("/".join(row[:start])) for row in rows[depth:]], columns, values)
+    files = [shared.plain_path(shared.uncell("/".join(row[:start]))) for row in rows[depth:]]
+    return Table(files, columns, values)
 
 
 def _from_h5(path: Path) -> Table:

@@ -24,7 +24,8 @@ from edgecape.studio.limits import FULL, RefusedError
 from edgecape.studio.models import sentence
 from edgecape.studio.project import ProjectStore
 from edgecape.studio.prompts import PromptCache
-from edgecape.studio.security import Access, Guard, problem
+from edgecape.studio.samples import add_samples
+from edgecape.studio.security import Access, Guard, problem, schemes
 
 HERE = Path(__file__).parent
 ABOUT = """Mark keypoints on a photo, predict them on others, correct and export. All coordinates are pixels of the
@@ -59,7 +60,8 @@ def create_app(store: ProjectStore, engine: Engine, access: Access | None = None
     app.include_router(predicting.router)
     for kind in (EdgeCapeError, RequestValidationError, HTTPException, OSError, Exception):
         app.add_exception_handler(kind, _on_error)
-    app.add_middleware(Guard, access=access or Access(), limits=store.limits)
+    access = access or Access()
+    app.add_middleware(Guard, access=access, limits=store.limits)
 
     @app.get("/docs", include_in_schema=False)
     def docs() -> Response:
@@ -76,7 +78,16 @@ def create_app(store: ProjectStore, engine: Engine, access: Access | None = None
         await files(scope, receive, send)
 
     app.router.default = page
+    describe(app, access)
     return app
+
+
+def describe(app: FastAPI, access: Access) -> None:
+    """OpenAPI as FastAPI derives it, with an example for each call and how to prove who asks."""
+    api = app.openapi()  # FastAPI keeps and serves this one
+    api["components"]["securitySchemes"] = schemes()
+    api["security"] = [*([] if access.token else [{}]), *({name: []} for name in schemes())]
+    add_samples(api)
 
 
 def _on_error(request: Request, error: Exception) -> Response:

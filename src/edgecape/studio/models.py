@@ -273,7 +273,7 @@ class SuggestionRequest(Model):
 
 class Suggestion(Model):
     photo: PhotoId
-    score: Share = Field(description="lowest mean score of its objects in the saved project; 0 without a pose")
+    gain: float = Field(description="how much nearer all photos would be to a shot, in the mean; 0 without a pose")
 
 
 class PredictionRequest(Model):

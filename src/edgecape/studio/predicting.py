@@ -146,11 +146,13 @@ async def check_shots(id: PromptInPath, studio: Shared) -> Response:
 
 @router.post("/suggestions", summary="Which photo to mark next")
 def suggest_shots(wanted: models.SuggestionRequest, studio: Shared) -> list[models.Suggestion]:
-    """The photos in the order of what the saved project found on them, least sure first."""
+    """By what the saved project found on them: the photo first that most others resemble more than they resemble a
+    shot. Nothing is asked of the model."""
     studio.prompt(wanted.prompt)
     for photo in wanted.photos:
         studio.store.photo(photo)
-    return shots.suggest(wanted.photos, studio.store.read().queries)
+    project = studio.store.read()
+    return shots.suggest(wanted.photos, project.queries, project.shots)
 
 
 @router.post("/prompts/file", summary="Create a prompt from a saved one")

@@ -58,20 +58,22 @@ def id_of_marks(marks: Marks) -> str:
 
 
 def as_supports(marks: Marks, path: Callable[[str], Path]) -> list[Support]:
-    """A keypoint that is hidden on one photo is looked at there only if no other photo shows it."""
+    """A keypoint that is hidden on one photo is looked at there only if no other photo shows it; photos without any
+    keypoint say nothing."""
     if not marks.names:
         raise AnnotationError("there is no keypoint; mark at least one on a photo")
-    if not marks.shots:
+    shots = [shot for shot in marks.shots if any(shot.points)]
+    if not shots:
         raise AnnotationError("there is no marked photo; mark the keypoints on at least one")
-    placed = np.array([[point is not None for point in shot.points] for shot in marks.shots])
-    hidden = np.array([[point is not None and point.hidden for point in shot.points] for shot in marks.shots])
+    placed = np.array([[point is not None for point in shot.points] for shot in shots])
+    hidden = np.array([[point is not None and point.hidden for point in shot.points] for shot in shots])
     shown = placed & ~hidden
     visible = shown | (hidden & ~shown.any(axis=0))
     skeleton = {"mine": marks.skeleton, "full": None, "none": []}[marks.prior]
-    places = [[(point.x, point.y) if point else (0.0, 0.0) for point in shot.points] for shot in marks.shots]
+    places = [[(point.x, point.y) if point else (0.0, 0.0) for point in shot.points] for shot in shots]
     return [
         Support(path(shot.photo), points, skeleton, seen, shot.box, marks.names)
-        for shot, points, seen in zip(marks.shots, places, visible, strict=True)
+        for shot, points, seen in zip(shots, places, visible, strict=True)
     ]
 
 

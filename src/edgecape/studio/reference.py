@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from html import escape
 from typing import Any
 
@@ -31,6 +32,7 @@ def render(api: Schema) -> str:
 <main>
 <h1>{title} <small>{escape(api["info"]["version"])}</small></h1>
 {_text(api["info"]["description"])}
+{_text("With a token, add -H 'Authorization: Bearer TOKEN' to the examples.")}
 <p>For programs: <a href="/openapi.json">openapi.json</a>. For people: <a href="/">the studio</a>.</p>
 {groups}
 <h2>shapes</h2>
@@ -56,7 +58,20 @@ def _operation(method: str, path: str, what: Schema) -> str:
             rows.append((f"answer {escape(status)}, <code>{escape(media)}</code>", told, _about(answer)))
     call = f'<span class="{escape(method)}">{escape(method.upper())}</span> <code>{escape(path)}</code>'
     summary = f"<summary>{call} {escape(what.get('summary', ''))}</summary>"
-    return f"<details>{summary}{_text(what.get('description', ''))}{_table(rows)}</details>"
+    return f"<details>{summary}{_text(what.get('description', ''))}{_table(rows)}{_example(what)}</details>"
+
+
+def _example(what: Schema) -> str:
+    """The call as it is typed, and its answer."""
+    lines = [sample["source"] for sample in what.get("x-codeSamples", [])]
+    good = [
+        content
+        for status, answer in what["responses"].items()
+        if status == "200"
+        for content in answer["content"].values()
+    ]
+    lines += [json.dumps(content["example"], ensure_ascii=False) for content in good if "example" in content]
+    return "".join(f"<pre>{escape(line)}</pre>" for line in lines)
 
 
 def _shape(name: str, schema: Schema) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
+from typing import Any
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from fastapi import HTTPException
@@ -46,6 +47,7 @@ FORM = """<!doctype html>
 <main>
 <h1>edgecape studio</h1>
 <form action="/">
+{told}
 <p><label>Token, as whoever started the studio gave it:
 <input name="token" type="password" autocomplete="current-password" required autofocus></label></p>
 <p><button>Open</button></p>
@@ -101,11 +103,14 @@ class Guard:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
+                headers["Accept-Ranges"] = "none"
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
                 headers.setdefault("Cache-Control", "no-store" if scope["path"].startswith("/api") else "no-cache")
             await send(message)
 
+        # parts of a file are not given: nobody needs them, and starlette's refusals of strange ones are not JSON
+        scope = {**scope, "headers": [(name, value) for name, value in scope["headers"] if name != b"range"]}
         answer = self._answer(scope) or self.app
         await answer(scope, self._counting(scope, receive), send_with_headers)
 
@@ -125,13 +130,12 @@ class Guard:
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token") if path == "/" else None
         if given and self.access.token is not None:
             if not _same(given[0], self.access.token):
-                return problem(403, "this is not the token of the studio; use the address it printed")
+                return _form(403, "<p role=alert>That is not the token of this studio.</p>")
             answer = RedirectResponse("/", status_code=303)
             answer.set_cookie(COOKIE, self.access.cookie(), httponly=True, samesite="lax")
             return answer
         if path in ("/", "/index.html") and not self.access.admits(headers):
-            policy = HEADERS["Content-Security-Policy"].replace("form-action 'none'", "form-action 'self'")
-            return HTMLResponse(FORM, status_code=401, headers={"Content-Security-Policy": policy})
+            return _form(401)
         if _is_api(path) and not self.access.admits(headers):
             told = "open the studio by the address with ?token=…, or send 'Authorization: Bearer TOKEN'"
             return problem(401, f"a token is needed; {told}", {"WWW-Authenticate": "Bearer"})
@@ -163,6 +167,22 @@ class Guard:
             return message
 
         return counted
+
+
+def schemes() -> dict[str, Any]:
+    """As OpenAPI describes what `Access.admits`."""
+    given = "The token that the studio was started with. Without one, nothing is asked for."
+    cookie = "Set when the page is opened with ?token=TOKEN or the token is entered there."
+    return {
+        "token": {"type": "http", "scheme": "bearer", "description": given},
+        "cookie": {"type": "apiKey", "in": "cookie", "name": COOKIE, "description": cookie},
+    }
+
+
+def _form(status: int, told: str = "") -> Response:
+    """That asks for the token."""
+    policy = HEADERS["Content-Security-Policy"].replace("form-action 'none'", "form-action 'self'")
+    return HTMLResponse(FORM.format(told=told), status_code=status, headers={"Content-Security-Policy": policy})
 
 
 def _is_api(path: str) -> bool:

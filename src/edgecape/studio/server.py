@@ -11,14 +11,14 @@ import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from edgecape.errors import SettingsError, require
 
 if TYPE_CHECKING:
     from edgecape.predictor import EdgeCape
 
-TOKEN = re.compile(r"[A-Za-z0-9._~-]{8,}")  # what needs no quoting in an address or a header
+WORD = re.compile(r"[A-Za-z0-9._~-]{8,}")  # what needs no quoting in an address or a header
 
 
 def require_studio() -> None:
@@ -26,12 +26,19 @@ def require_studio() -> None:
     require("studio", "the studio", "fastapi", "python_multipart", "uvicorn")
 
 
-def find_token(given: str | None, file: Path | None) -> str | None:
+class Token(NamedTuple):
+    word: str
+    place: str | None = None  # where it can be looked up; None: the command line, where everybody sees it anyway
+
+
+def find_token(given: str | None, file: Path | None) -> Token | None:
     """As given, from the file, or from the environment."""
-    if given is not None or file is None:
-        return given or os.environ.get("EDGECAPE_TOKEN") or None
+    if given is not None:
+        return Token(given)
+    if file is None:
+        return Token(word, "the variable EDGECAPE_TOKEN") if (word := os.environ.get("EDGECAPE_TOKEN")) else None
     try:
-        return file.read_text(encoding="utf-8").strip()
+        return Token(file.read_text(encoding="utf-8").strip(), str(file))
     except (OSError, ValueError) as error:
         raise SettingsError(f"token file {file} cannot be read: {error}; write the token into it") from None
 
@@ -41,7 +48,7 @@ def serve(
     load: Callable[[], EdgeCape],
     host: str = "127.0.0.1",
     port: int = 7860,
-    token: str | None = None,
+    token: Token | None = None,
     browser: bool = True,
 ) -> None:
     """Returns when it was interrupted; an error if the model cannot be loaded."""
@@ -56,7 +63,7 @@ def serve(
 
     if token is None and not is_loopback(host):
         raise SettingsError(f"with --host {host} other machines can use the studio; set a --token that they need")
-    if token is not None and not TOKEN.fullmatch(token):
+    if token is not None and not WORD.fullmatch(token.word):
         raise SettingsError("a token has at least 8 letters, digits or any of . _ ~ -; choose one that nobody guesses")
     limits = Limits()
     store = ProjectStore(project, limits)
@@ -64,7 +71,7 @@ def serve(
     store.open_folder()
     engine = Engine(load, limits.queue)
     config = uvicorn.Config(
-        create_app(store, engine, Access(host, token)),
+        create_app(store, engine, Access(host, token.word if token else None)),
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -80,8 +87,10 @@ def serve(
     server = Server(config)
     name = reachable(host)
     shown = f"[{name}]" if ":" in name else name
-    address = f"http://{shown}:{listener.getsockname()[1]}/" + ("" if token is None else f"?token={token}")
-    print(f"edgecape studio: {address}  (project: {project}, stop with Ctrl-C)", flush=True)
+    address = f"http://{shown}:{listener.getsockname()[1]}/"
+    address += f"?token={token.word}" if token and not token.place else ""  # a secret is shown neither here nor to ps
+    asked = f"token: in {token.place}, " if token and token.place else ""
+    print(f"edgecape studio: {address}  ({asked}project: {project}, stop with Ctrl-C)", flush=True)
     if browser:
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 

@@ -86,6 +86,7 @@ function render() {
 
 function openTab(tab) {
   store.show({ tab, query: null, selected: null, drawer: null });
+  if (tab === "find" && !finder.stopped) finder.start(); // what was added before the marks were there
 }
 
 function showSaving({ state, message }) {
@@ -140,10 +141,11 @@ function suggestShot() {
     );
     const photos = [...new Set(open.map(({ photo }) => photo))];
     if (!photos.length) return say("There is no photo left to suggest.");
+    await saver.flush(); // it goes by the poses that are saved
     const [best] = await api.suggestions({ prompt: finder.prompt.id, photos });
     store.show({ query: store.doc.queries.findIndex(({ photo }) => photo === best.photo), selected: null });
     review.stage.focus();
-    notify("The model is least sure of this photo. Put its keypoints right, then use it as another shot.");
+    notify("Many photos look more like this one than like your shots. Put it right, then use it as another shot.");
   }, "suggest");
 }
 

@@ -2,15 +2,16 @@
 
 import * as api from "./api.js";
 import { movedBy } from "./order.js";
-import { h, icon, iconButton, s, set } from "./dom.js";
+import { h, icon, iconButton, set } from "./dom.js";
 import { drawPoses } from "./pose.js";
 
 /** actions: { open(photo), accept(photo, event), again(photo), remove(photo) }; `show` tells which photo it is of. */
 export function createCard(actions) {
   let entry = null;
   let seen = [];
+  let faded = null; // the threshold that the poses were drawn with
   const image = h("img", { alt: "", draggable: "false", decoding: "async" });
-  const overlay = s("svg", { class: "pose", "aria-hidden": "true" });
+  const overlay = h("canvas", { class: "pose", "aria-hidden": "true" });
   const objects = h("span", { class: "tag" });
   const open = h(
     "button",
@@ -40,15 +41,18 @@ export function createCard(actions) {
     h("div", { class: "foot" }, name, score, accept),
   );
 
-  /** facts: { photo, skeleton, searched, outdated, position, number }. */
+  /** facts: { photo, skeleton, searched, outdated, position, number, threshold }. */
   function show(next, facts) {
     entry = next;
     set(element, { "aria-posinset": facts.position + 1, "aria-setsize": facts.number, "data-photo": next.photo });
-    const { photo, skeleton, searched, outdated } = facts;
+    const { photo, skeleton, searched, outdated, threshold } = facts;
     const now = [photo, skeleton, searched, outdated, ...next.queries];
-    if (now.length === seen.length && now.every((part, n) => part === seen[n])) return; // most cards do not change
-    seen = now;
+    const same = now.length === seen.length && now.every((part, n) => part === seen[n]);
+    if (same && threshold === faded) return; // most cards do not change
+    [seen, faded] = [now, threshold];
     const poses = next.queries.map(({ pose }) => pose).filter(Boolean);
+    drawPoses(overlay, photo, poses, skeleton, threshold);
+    if (same) return;
     const moved = movedBy(next);
     const words = searched
       ? "searching"
@@ -79,7 +83,6 @@ export function createCard(actions) {
     set(away, { "aria-label": `Remove ${photo.name}`, title: `Remove ${photo.name}` });
     problem.textContent = next.queries.find(({ error }) => error)?.error ?? "";
     trouble.hidden = next.state !== "failed";
-    drawPoses(overlay, photo, poses, skeleton);
   }
 
   return { element, open, show };

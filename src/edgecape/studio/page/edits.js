@@ -251,6 +251,7 @@ export function found(query, names, pose, foundWith) {
       keypoints: pose.keypoints.map((point, k) => (stays[k] ? old.keypoints[k] : point)),
       scores: pose.scores.map((score, k) => (stays[k] ? old.scores[k] : score)),
       moved: stays.map((stay, k) => Boolean(stay && old.moved[k])),
+      effort: stays.every(Boolean) ? old.effort : pose.effort,
     };
     const other = old && String(old.keypoints) !== String(next.keypoints);
     return {
@@ -292,12 +293,15 @@ export function missing(doc, shot) {
   return [...doc.names.keys()].filter((k) => !doc.shots[shot]?.points[k]);
 }
 
-/** Numbers of the keypoints that are on no shot: the model needs each on one at least. */
+/** Numbers of the keypoints that are on no shot: the model does not look for them. */
 export function unplaced(doc) {
   return [...doc.names.keys()].filter((k) => !doc.shots.some((shot) => shot.points[k]));
 }
 
+/** The shots that say something. */
+export const markedShots = ({ shots }) => shots.filter(({ points }) => points.some(Boolean));
+
 /** Does the document say enough to search other photos? */
 export function canFind(doc) {
-  return doc.names.length > 0 && (doc.shots.length ? !unplaced(doc).length : Boolean(doc.prompt));
+  return doc.names.length > 0 && (doc.shots.length ? markedShots(doc).length > 0 : Boolean(doc.prompt));
 }

@@ -12,7 +12,7 @@ const EFFORTS = [
 ];
 const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
 
-/** actions: { choosePhotos(), mark(), correct(), suggest(), effort(), setEffort(value), say(text), exported() }. */
+/** actions: { choosePhotos(), mark(), correct(), suggest(), effort(), setEffort(value), fade(threshold), say(text), exported() }. */
 export function createFindBar(store, finder, actions) {
   const summary = h("p", { class: "summary" });
   const meter = h("progress", { "aria-label": "Photos searched", max: "1" });
@@ -53,8 +53,9 @@ export function createFindBar(store, finder, actions) {
     (value) => store.show({ sort: value }),
   );
   const effort = createSelect("Effort", EFFORTS, actions.setEffort);
-  effort.element.title = "Fast looks once, Best in every way it can, Auto again where the first look leaves doubt";
-  const fade = createFade(store);
+  effort.element.title =
+    "How hard the next search looks: Fast once, Best in every way it can, Auto again where the first look leaves doubt";
+  const fade = createFade(store, actions.fade);
   const banner = createBanner(store, finder, actions);
 
   const bar = document.getElementById("find-bar");
@@ -133,12 +134,13 @@ export function createFindBar(store, finder, actions) {
   };
 }
 
-/** The slider that fades what is uncertain: style.css compares each part's score with one number. */
-function createFade(store) {
+/** The slider that fades what is uncertain; on an open photo, work.css compares each part's score with the number. */
+function createFade(store, fade) {
   const slider = h("input", { type: "range", min: "0", max: "1", step: "0.01", id: "score-threshold" });
   const shown = h("output", { for: "score-threshold" });
   const tell = (value) => {
-    document.documentElement.style.setProperty("--threshold", value);
+    document.getElementById("review").style.setProperty("--threshold", value);
+    fade(Number(value));
     shown.textContent = Number(value).toFixed(2);
   };
   slider.oninput = () => tell(slider.value);

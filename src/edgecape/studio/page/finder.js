@@ -17,9 +17,14 @@ export function createFinder(store, { effort, onChange, onBusy, onProblem, onAns
   let asking = null; // AbortController of the request for a prompt
   let answer = null; // promise of the prompt
   let run = null; // AbortController of the search
-  const repeated = new Map(); // photo and box → step of the store that asked to search it again
+  const repeated = new Map(); // photo and box → { since, effort }: the step that asked to search it again, and how
 
-  const question = ({ names, skeleton, prior, shots }) => ({ names, skeleton, prior, shots });
+  const question = (doc) => ({
+    names: doc.names,
+    skeleton: doc.skeleton,
+    prior: doc.prior,
+    shots: edits.markedShots(doc),
+  });
   const keyOf = (query) => `${query.photo} ${query.box}`;
   const wanted = () => store.doc.queries.filter(finder.searches);
 
@@ -28,6 +33,7 @@ export function createFinder(store, { effort, onChange, onBusy, onProblem, onAns
     problem: null, // why there is none
     thinking: false,
     progress: null, // { done, total } while searching
+    stopped: false, // by a person, who will start it again
 
     /** Is this query to be searched, for the first time or again? */
     searches: (query) => query.state === "waiting" || repeated.has(keyOf(query)),
@@ -42,7 +48,8 @@ export function createFinder(store, { effort, onChange, onBusy, onProblem, onAns
 
     /** Search all that wait. */
     async start() {
-      if (run || !edits.canFind(store.doc)) return;
+      finder.stopped = false;
+      if (run || !wanted().length || !edits.canFind(store.doc)) return;
       run = new AbortController();
       const { signal } = run;
       finder.progress = { done: 0, total: wanted().length };
@@ -69,16 +76,19 @@ export function createFinder(store, { effort, onChange, onBusy, onProblem, onAns
       }
     },
 
-    stop: () => run?.abort(),
+    stop() {
+      finder.stopped = true;
+      run?.abort();
+    },
 
     /**
      * Search again what is given, or all that is out of date, or all that was not accepted. What was found before
-     * stays until the answer is there; `since` is the step that undoing takes back.
+     * stays until the answer is there; `since` is the step that undoing takes back, `how` the effort if not the usual.
      */
-    again(queries = null, since = store.step()) {
+    again(queries = null, since = store.step(), how = null) {
       const outdated = store.doc.queries.filter(finder.outdated);
       const open = outdated.length ? outdated : store.doc.queries.filter(({ state }) => state !== "accepted");
-      for (const query of queries ?? open) repeated.set(keyOf(query), since);
+      for (const query of queries ?? open) repeated.set(keyOf(query), { since, effort: how });
       if (finder.progress) finder.progress = { ...finder.progress, total: finder.progress.done + wanted().length };
       return finder.start();
     },
@@ -101,13 +111,16 @@ export function createFinder(store, { effort, onChange, onBusy, onProblem, onAns
     signal.throwIfAborted();
     if (!prompt) return;
     onAnswer();
-    const batch = wanted().slice(0, AT_ONCE);
+    const effortOf = (query) => repeated.get(keyOf(query))?.effort ?? effort();
+    const open = wanted();
+    const how = effortOf(open[0]);
+    const batch = open.filter((query) => effortOf(query) === how).slice(0, AT_ONCE);
     const { names } = store.doc;
     const photos = batch.map(({ photo, box }) => ({ photo, box }));
     let answered = 0;
-    for await (const line of predictions({ prompt: prompt.id, photos, effort: effort() }, signal)) {
+    for await (const line of predictions({ prompt: prompt.id, photos, effort: how }, signal)) {
       const query = batch[line.index];
-      const since = repeated.get(keyOf(query)) ?? 0;
+      const since = repeated.get(keyOf(query))?.since ?? 0;
       repeated.delete(keyOf(query));
       finder.progress = {
         done: finder.progress.done + 1,
@@ -177,7 +190,7 @@ export function createFinder(store, { effort, onChange, onBusy, onProblem, onAns
 
   let last = "";
   store.subscribe(() => {
-    for (const [key, since] of repeated) if (store.serial < since) repeated.delete(key); // undone
+    for (const [key, { since }] of repeated) if (store.serial < since) repeated.delete(key); // undone
     const now = JSON.stringify([question(store.doc), store.doc.prompt]);
     if (now === last) return;
     [last, changed, asked] = [now, performance.now(), ""];

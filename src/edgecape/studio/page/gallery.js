@@ -18,7 +18,9 @@ export function createGallery(store, finder, actions) {
   host.append(sheet);
   const none = h("p", { class: "hint none" }, "No photo is like that.");
   host.append(none);
-  const bar = createFindBar(store, finder, actions);
+  let threshold = 0; // of scores, below which keypoints fade
+  const fade = (value) => ((threshold = value), soon());
+  const bar = createFindBar(store, finder, { ...actions, fade });
   const cards = new Map(); // photo → card
   let entries = [];
   let columns = 1;
@@ -147,6 +149,7 @@ export function createGallery(store, finder, actions) {
       outdated: entry.queries.some(finder.outdated),
       position: n,
       number: entries.length,
+      threshold,
     });
   }
 
@@ -161,7 +164,9 @@ export function createGallery(store, finder, actions) {
     cards.get(photo)?.open.focus({ preventScroll: true });
   }
 
-  const soon = () => (drawing ||= requestAnimationFrame(draw));
+  function soon() {
+    drawing ||= requestAnimationFrame(draw);
+  }
   host.addEventListener("scroll", soon, { passive: true });
   new ResizeObserver(soon).observe(host);
 

@@ -100,7 +100,7 @@ export function createGraphPanel(store, finder, actions) {
     if (!store.doc.names.length) return "Here you will see how the model connects your keypoints.";
     if (finder.thinking)
       return finder.loading ? "Loading the model; this takes a moment the first time…" : "Looking at your marks…";
-    if (!finder.prompt) return "Place every keypoint on at least one photo to see the graph.";
+    if (!finder.prompt) return "Place a keypoint on a photo to see the graph.";
     return "";
   }
 

@@ -100,11 +100,13 @@ export function createKeypointList(store, actions) {
     update(doc.names.map((name, k) => ({ name, point: shot?.points[k] })));
     badge.textContent = doc.names.length || "";
     const lacking = shot ? edits.missing(doc, look.shot) : [];
-    const names = lacking.map((k) => doc.names[k]).join(", ");
+    const listed = (numbers) => numbers.map((k) => doc.names[k]).join(", ");
+    const nowhere = shot && lacking.length < doc.names.length ? edits.unplaced(doc) : [];
     hint.textContent = !doc.names.length
       ? "Each place you click becomes a keypoint. Their names appear here."
       : lacking.length
-        ? `Not on this photo yet: ${names}.`
+        ? `Not on this photo yet: ${listed(lacking)}.` +
+          (nowhere.length ? ` Not looked for, because no photo shows it: ${listed(nowhere)}.` : "")
         : "";
     hint.hidden = !hint.textContent;
   };

@@ -58,9 +58,9 @@ export function createMarking(store, actions) {
     const k = store.doc.names.length;
     const merge = `add ${k} ${performance.now()}`;
     store.change((doc) => edits.addPoint(doc, look.shot, at), merge);
+    namer.open(k, merge, stage.view);
     store.show({ selected: k });
     actions.say(`Keypoint ${k + 1} added. Type its name.`);
-    namer.open(k, merge, stage.view);
   }
 
   function remove(k) {
@@ -226,6 +226,7 @@ export function createMarking(store, actions) {
         tool: look.tool,
         selected: look.selected,
         showNames: doc.settings.showNames,
+        naming: namer.keypoint,
         label: `Photo ${photos[shot.photo].name}. ${BY_KEYBOARD}`,
       });
     },

@@ -89,7 +89,7 @@ export function createMarks(view, onFocus) {
     const places = scene.points.map((point) => point && view.toScreen(point));
     const wanted = scene.points.map((point, k) => {
       const first = k === scene.selected || k === from;
-      return point && (scene.showNames || first) ? { ...places[k], text: point.name, first } : null;
+      return point && k !== scene.naming && (scene.showNames || first) ? { ...places[k], text: point.name, first } : null;
     });
     const sides = placeLabels(wanted, places.filter(Boolean), view.stage);
     drawNames(

@@ -18,6 +18,7 @@ export function createNamer(host, store, rename, last) {
     naming = null;
     input.hidden = true;
     if (k < store.doc.names.length) rename(k, input.value, merge);
+    store.show({}); // its name is written beside it again
   };
   input.onkeydown = (event) => {
     event.stopPropagation();
@@ -33,6 +34,10 @@ export function createNamer(host, store, rename, last) {
 
   const namer = {
     close,
+    /** The keypoint whose name is asked for, or null. */
+    get keypoint() {
+      return naming?.k ?? null;
+    },
     open(k, merge, view) {
       naming = { k, merge };
       set(input, {

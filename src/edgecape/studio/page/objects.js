@@ -74,14 +74,10 @@ export function createObjects(store, finder, actions) {
     const { photo } = store.doc.queries[store.look.query];
     const boxes = boxesOf(actions.previous()).map(({ box }) => box);
     store.change((doc) => {
-      const bare = doc.queries.filter(
-        (query) => query.photo === photo && !query.box && !query.pose?.moved.some(Boolean),
-      );
-      const without = {
-        ...doc,
-        queries: doc.queries.filter((query) => !bare.includes(query) || query.state === "accepted"),
-      };
-      return edits.addObjects(without, photo, boxes);
+      const bare = (query) =>
+        query.photo === photo && !query.box && !query.pose?.moved.some(Boolean) && query.state !== "accepted";
+      const { queries } = edits.addObjects(doc, photo, boxes);
+      return { ...doc, queries: queries.filter((query) => !bare(query)) };
     });
     const first = store.doc.queries.findIndex((query) => query.photo === photo && query.box);
     store.show({ query: first, selected: null });

@@ -1,26 +1,45 @@
-// Poses over a small picture. What is below the fade threshold is decided by style.css, from the --score of each part.
+// Poses over a small picture, on a canvas: of hundreds of photos, dots and lines are not elements of the page.
 
-import { s, set } from "./dom.js";
 import { colour } from "./palette.js";
 
-/** Keypoints and edges of poses in photo pixels, as large as suits the picture. */
-export function drawPoses(overlay, photo, poses, skeleton) {
-  set(overlay, { viewBox: `0 0 ${photo.width} ${photo.height}` });
-  const size = Math.max(photo.width, photo.height) / 42;
-  overlay.replaceChildren(...poses.flatMap((pose) => parts(pose, skeleton, size)));
+const SIDE = 320; // pixels of the longer side on a plain screen, as many as the picture below has
+const [CLEAR, FADED] = [0.9, 0.25]; // opacity above and below the threshold of scores
+
+/** Keypoints and edges of poses in photo pixels, as large as suits the picture; style.css fits the canvas over it. */
+export function drawPoses(canvas, photo, poses, skeleton, threshold, side = SIDE) {
+  const scale = (side * Math.min(devicePixelRatio, 2)) / Math.max(photo.width, photo.height);
+  const [width, height] = [Math.round(photo.width * scale), Math.round(photo.height * scale)];
+  if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
+  const pen = canvas.getContext("2d");
+  pen.setTransform(scale, 0, 0, scale, 0, 0);
+  pen.clearRect(0, 0, photo.width, photo.height);
+  for (const pose of poses) draw(pen, pose, skeleton, threshold, Math.max(photo.width, photo.height) / 42);
 }
 
-function parts(pose, skeleton, size) {
-  const score = (k) => (pose.moved[k] ? 1 : pose.scores[k]);
-  const whole = skeleton.filter((edge) => edge.every((k) => pose.keypoints[k]));
-  const lines = whole.map(([i, j]) => {
-    const [[x1, y1], [x2, y2]] = [pose.keypoints[i], pose.keypoints[j]];
-    return s("line", { x1, y1, x2, y2, "stroke-width": size / 3, "--score": Math.min(score(i), score(j)) });
+function draw(pen, { keypoints, scores, moved }, skeleton, threshold, size) {
+  const opacity = (...numbers) => (numbers.every((k) => moved[k] || scores[k] >= threshold) ? CLEAR : FADED);
+  pen.lineCap = "round";
+  pen.lineWidth = size / 3;
+  pen.strokeStyle = "#fff";
+  for (const [i, j] of skeleton) {
+    if (!keypoints[i] || !keypoints[j]) continue;
+    pen.globalAlpha = opacity(i, j);
+    pen.beginPath();
+    pen.moveTo(...keypoints[i]);
+    pen.lineTo(...keypoints[j]);
+    pen.stroke();
+  }
+  keypoints.forEach((place, k) => {
+    if (!place) return;
+    pen.globalAlpha = opacity(k);
+    for (const [radius, fill] of [
+      [size * 0.94, "rgb(20 20 20 / 0.85)"],
+      [size * 0.8, colour(k)],
+    ]) {
+      pen.beginPath();
+      pen.arc(...place, radius, 0, 2 * Math.PI);
+      pen.fillStyle = fill;
+      pen.fill();
+    }
   });
-  const there = [...pose.keypoints.keys()].filter((k) => pose.keypoints[k]);
-  const dots = there.map((k) => {
-    const [cx, cy] = pose.keypoints[k];
-    return s("circle", { cx, cy, r: size * 0.8, "stroke-width": size / 3.5, fill: colour(k), "--score": score(k) });
-  });
-  return [...lines, ...dots];
 }

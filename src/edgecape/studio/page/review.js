@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import * as edits from "./edits.js";
 import { compare } from "./changes.js";
-import { h, icon, iconButton, s, set } from "./dom.js";
+import { h, icon, iconButton, set } from "./dom.js";
 import { createObjects } from "./objects.js";
 import { nextToCorrect } from "./order.js";
 import { colour } from "./palette.js";
@@ -11,6 +11,12 @@ import { drawPoses } from "./pose.js";
 import { createScores } from "./scores.js";
 import { createStage, zoomButtons } from "./stage.js";
 import { createTimeline } from "./timeline.js";
+
+const BEFORE = 1000; // pixels of the longer side of the pose beside the photo
+const LOOKED = {
+  fast: "Found at a first look (effort: fast).",
+  best: "Found by looking in every way (effort: best).",
+};
 
 /** actions: { say(text), back(), taught(photo) }. */
 export function createReview(store, finder, actions) {
@@ -168,11 +174,12 @@ export function createReview(store, finder, actions) {
   // --- the panel ----------------------------------------------------------------------------------------------
 
   const words = h("p", { class: "hint", role: "status" });
+  const looked = h("p", { class: "hint" });
   const again = h(
     "button",
-    { type: "button", class: "text", onclick: () => finder.again([query()]), title: "What you moved stays" },
+    { type: "button", class: "text", onclick: findAgain, title: "What you moved stays" },
     icon("again"),
-    "Find again",
+    h("span"),
   );
   const forget = h("button", { type: "button", class: "text" }, "Forget my corrections");
   forget.onclick = () => {
@@ -192,9 +199,18 @@ export function createReview(store, finder, actions) {
       h("h2", {}, "Keypoints"),
       words,
       scores.element,
+      looked,
       h("div", { class: "row" }, again, forget),
       objects.element,
     );
+
+  /** With the same marks, only a closer look can find something else. */
+  const closer = ({ pose, foundWith }) => Boolean(pose && foundWith && foundWith === finder.prompt?.id);
+  const useful = (item) => !closer(item) || item.pose.effort === "fast";
+
+  function findAgain() {
+    finder.again([query()], store.step(), closer(query()) ? "best" : null);
+  }
 
   /** Pick a keypoint: to be moved if it is on the photo, else to be placed. */
   function choose(k) {
@@ -228,14 +244,18 @@ export function createReview(store, finder, actions) {
 
   function told(item) {
     const { doc } = store;
-    const missing = doc.names.filter((_, k) => item.pose && !item.pose.keypoints[k] && !item.pose.moved[k]);
+    const lacks = (k) => item.pose && !item.pose.keypoints[k] && !item.pose.moved[k];
+    const nowhere = doc.shots.length ? edits.unplaced(doc).filter(lacks) : [];
+    const missing = [...doc.names.keys()].filter((k) => lacks(k) && !nowhere.includes(k));
+    const listed = (numbers) => numbers.map((k) => doc.names[k]).join(", ");
     const fell = item.earlier && item.pose ? compare(item.earlier, item.pose).collapsed : [];
     if (drawing) return `Drag a box around ${drawing === "object" ? "another" : "the"} object.`;
     if (item.state === "failed") return item.error;
     if (item.state === "waiting" || (finder.progress && finder.searches(item)))
       return item.pose ? "Waiting to be searched again; the pose stays until then." : "Waiting to be searched.";
     if (placing() !== null) return `Click where ${doc.names[placing()]} is.`;
-    if (missing.length) return `Not found: ${missing.join(", ")}. Choose one below to place it.`;
+    if (missing.length) return `Not found: ${listed(missing)}. Choose one below to place it.`;
+    if (nowhere.length) return `Not looked for, because no shot shows it: ${listed(nowhere)}. Choose one to place it.`;
     if (fell.length)
       return `Since the last search at one place: ${fell.map(([i, j]) => `${doc.names[i]} and ${doc.names[j]}`).join(", ")}.`;
     if (doc.shots.some((shot) => shot.photo === item.photo)) return "This photo is one of your shots.";
@@ -245,7 +265,7 @@ export function createReview(store, finder, actions) {
   // --- before and after ---------------------------------------------------------------------------------------
 
   const picture = h("img", { alt: "", draggable: "false" });
-  const poses = s("svg", { class: "pose", "aria-hidden": "true" });
+  const poses = h("canvas", { class: "pose", "aria-hidden": "true" });
   const before = document.getElementById("review-before");
   before.append(h("div", { class: "still" }, picture, poses), h("figcaption", {}, "Before"));
 
@@ -270,15 +290,20 @@ export function createReview(store, finder, actions) {
     set(accept, { disabled: !pose, "aria-pressed": String(item.state === "accepted") });
     accept.lastChild.textContent = item.state === "accepted" ? "Accepted" : "Accept";
     set(teach, { disabled: !pose || doc.shots.some((shot) => shot.photo === item.photo) });
-    again.hidden = item.state === "accepted" || !edits.canFind(doc);
-    forget.hidden = again.hidden || !pose?.moved.some(Boolean);
+    const searchable = item.state !== "accepted" && edits.canFind(doc);
+    again.hidden = !searchable || !useful(item);
+    again.lastChild.textContent = closer(item) ? "Look harder" : "Find again";
+    looked.textContent = LOOKED[pose?.effort] ?? "";
+    looked.hidden = !looked.textContent;
+    forget.hidden = !searchable || !pose?.moved.some(Boolean);
     scores.render(item);
     objects.render();
     timeline.render();
     before.hidden = !comparing;
+    before.parentElement.classList.toggle("comparing", comparing);
     if (comparing) {
       set(picture, { src: api.photoUrl(photo.id) });
-      drawPoses(poses, photo, [earlier], doc.skeleton);
+      drawPoses(poses, photo, [earlier], doc.skeleton, doc.settings.scoreThreshold, BEFORE);
     }
     showStage(item, photo, comparing);
   }

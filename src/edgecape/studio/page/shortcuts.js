@@ -27,6 +27,7 @@ const PRESSES = "button, a, input, select, summary, [role=tab]"; // what Space a
 /** shortcuts: [{ keys, about, when() → bool, run(key) }], keys as in "Ctrl+Z" or "P"; without `about`, not in the help. */
 export function createShortcuts(shortcuts) {
   addEventListener("keydown", (event) => {
+    if (!document.body.classList.contains("ready")) return; // there is no project yet
     if (event.defaultPrevented || event.altKey || document.querySelector("dialog[open], :popover-open")) return;
     const key = pressed(event);
     if (event.target.matches(TYPES)) return;

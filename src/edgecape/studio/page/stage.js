@@ -234,7 +234,7 @@ export function createStage(host, handlers) {
 
   return {
     view,
-    /** Show a scene: { photo, points, edges, box, tool, selected, showNames, label }. */
+    /** Show a scene: { photo, points, edges, box, tool, selected, showNames, naming, label }. */
     show(next) {
       const changed = next.photo?.id !== scene.photo?.id;
       if (next.tool !== scene.tool || changed) [from, corner] = [null, null];
