@@ -152,11 +152,12 @@ class EdgeCape:
 
     def _seen(self, shot: Support, names: tuple[str, ...] | None) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         photo = load_image(shot.image)
-        check_keypoints(shot.keypoints, shot.visible, photo.shape[1::-1], names)
+        height, width = photo.shape[:2]
+        check_keypoints(shot.keypoints, shot.visible, (width, height), names)
         if shot.box is not None:
-            check_box(shot.box, photo.shape[1::-1])
+            check_box(shot.box, (width, height))
         pyramid, size = geometry.Pyramid(photo), self.runtime.size
-        box = shot.box or (0.0, 0.0, float(photo.shape[1]), float(photo.shape[0]))
+        box = shot.box or (0.0, 0.0, float(width), float(height))
         usual = geometry.crop_transform(box, size)
         _check_inside(_in_frame(usual, shot.keypoints, size), shot, names)
         crops = [geometry.crop_transform(box, size, scale) for scale in self.runtime.scales]
