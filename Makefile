@@ -42,8 +42,9 @@ browser: $(VENV)/dev
 test: lint browser
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
+# not --quiet: with it, warnings are not counted and --strict lets everything pass
 docs: $(VENV)/dev
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "the site is in $(CURDIR)/site; look at it with: $(BIN)/python -m mkdocs serve"
 
 clean:

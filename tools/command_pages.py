@@ -92,9 +92,11 @@ def section(command: str) -> Iterator[str]:
 
 
 def described(help: Help) -> Iterator[str]:
-    yield f"{help.about}\n"
+    first, _, rest = help.about.partition("\n\n")
+    yield f"{first}\n"
     if help.examples:
         yield "```\n" + "\n".join(help.examples) + "\n```\n"
+    yield f"{rest}\n"
     yield from tables(help)
 
 

@@ -28,7 +28,9 @@ from typing import Any
 from edgecape import EdgeCape
 
 ROOT = Path(__file__).parents[1]
-BLOCK = re.compile(r"^(?P<skip><!-- not run -->\n)?```(?P<kind>\w+)(?P<options>[^\n]*)\n(?P<text>.*?)^```$", re.M | re.S)
+BLOCK = re.compile(
+    r"^(?P<skip><!-- not run -->\n)?```(?P<kind>\w+)(?P<options>[^\n]*)\n(?P<text>.*?)^```$", re.M | re.S
+)
 TITLE = re.compile(r'title="([^"]+)"')
 PROGRESS = re.compile(r"\d+ of \d+, [\d.]+ per second, ")
 
@@ -67,9 +69,13 @@ def commands(text: str) -> Iterator[str]:
 def output_of(command: str) -> str:
     words = shlex.split(command.replace("\\\n", " "), comments=True)
     if words[0] == "edgecape":
-        from edgecape.cli.main import main
+        from edgecape.cli.main import main as edgecape
 
-        return said(lambda: main(words[1:]))
+        codes: list[int] = []
+        printed = said(lambda: codes.append(edgecape(words[1:])))
+        if codes != [0]:
+            raise RuntimeError(f"{command} ended with {codes}: {printed}")
+        return printed
     return subprocess.run(command, shell=True, capture_output=True, text=True, check=True).stdout
 
 

@@ -76,7 +76,8 @@ def support_views(model: EdgeCape, prompt: Prompt) -> SupportViews:
 
 def similarity(support: Support, seen: Look, keypoints: list[str]) -> RGB:
     """Where single keypoints could be: by looks alone, and after their neighbours voted."""
-    assert support.names is not None and seen.estimate.votes is not None
+    assert support.names is not None
+    assert seen.estimate.votes is not None
     rows = []
     logits = seen.estimate.output.proposals.similarity
     alone = logits.flatten(2).softmax(dim=-1).reshape(logits.shape)
