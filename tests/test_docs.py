@@ -1,4 +1,4 @@
-"""What the documents show: commands that can be typed, output that is printed, code that is there, names that are told."""
+"""What documents show: commands that can be typed, output that is printed, code that is there, names that are told."""
 
 from __future__ import annotations
 
