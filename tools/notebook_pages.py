@@ -33,8 +33,9 @@ def page(notebook: dict[str, Any]) -> Iterator[str]:
         yield f"```python\n{source}\n```"
         for output in cell["outputs"]:
             data = output.get("data", {})
-            if "image/png" in data:
-                yield f"![output](data:image/png;base64,{''.join(data['image/png'])})".replace("\n", "")
+            shown = next((kind for kind in data if kind.startswith("image/")), None)
+            if shown is not None:
+                yield f"![output](data:{shown};base64,{''.join(data[shown])})".replace("\n", "")
             else:
                 said = "".join(output.get("text", data.get("text/plain", "")))
                 yield f"```text\n{said.rstrip()}\n```"

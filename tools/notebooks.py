@@ -20,11 +20,11 @@ KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name
 
 
 def small(encoded: str) -> str:
-    """A PNG of 256 colours, as wide as a page."""
+    """A JPEG, as wide as a page."""
     picture = Image.open(io.BytesIO(base64.b64decode(encoded))).convert("RGB")
     picture.thumbnail((WIDEST, 10 * WIDEST))
     content = io.BytesIO()
-    picture.quantize(256).save(content, "PNG", optimize=True)
+    picture.save(content, "JPEG", quality=86)
     return base64.b64encode(content.getvalue()).decode()
 
 
@@ -46,7 +46,7 @@ def main() -> None:
                 cell.outputs = [output for output in cell.outputs if kept(output)]
                 for output in cell.outputs:
                     if "image/png" in output.get("data", {}):
-                        output.data["image/png"] = small(output.data["image/png"])
+                        output.data["image/jpeg"] = small(output.data.pop("image/png"))
         nbformat.write(notebook, path)
 
 

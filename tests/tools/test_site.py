@@ -76,7 +76,7 @@ def test_equations_become_mathml():
 
 def test_a_notebook_becomes_a_page():
     page = runpy.run_path(str(TOOLS / "notebook_pages.py"))["page"]
-    outputs = [{"text": ["3\n"]}, {"data": {"image/png": "AB\nC=", "text/plain": "<Image>"}}]
+    outputs = [{"text": ["3\n"]}, {"data": {"image/jpeg": "AB\nC=", "text/plain": "<Image>"}}]
     cells = [
         {"cell_type": "markdown", "source": ["# Title\n", "text"]},
         {"cell_type": "code", "source": "print(3)", "outputs": outputs},
@@ -85,5 +85,5 @@ def test_a_notebook_becomes_a_page():
         "# Title\ntext",
         "```python\nprint(3)\n```",
         "```text\n3\n```",
-        "![output](data:image/png;base64,ABC=)",
+        "![output](data:image/jpeg;base64,ABC=)",
     ]
