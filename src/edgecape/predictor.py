@@ -42,7 +42,11 @@ Given = TypeVar("Given")
 
 
 class EdgeCape:
-    """A model, ready for photos."""
+    """A model: `from_pretrained` loads one, `prompt` shows it a marked photo, `predict` finds the marks on others.
+
+    Args:
+        runtime: What computes; `from_pretrained` makes it.
+    """
 
     def __init__(self, runtime: Runtime[Any]):
         self.runtime = runtime
@@ -54,10 +58,17 @@ class EdgeCape:
         device: str | torch.device | None = None,
         phase: int | None = None,
     ) -> EdgeCape:
-        """The default model, a saved or exported folder, a hub id, or an official EdgeCape or GraphCape checkpoint.
+        """Load a model.
 
-        phase: of an official checkpoint that does not say it. A folder that `edgecape export` wrote runs in
-        onnxruntime, without torch.
+        Args:
+            source: A saved folder, a hub id, or an official EdgeCape or GraphCape checkpoint (`.pth`); the default
+                model if None. A folder that `edgecape export` wrote runs in onnxruntime, without torch.
+            device: "cpu", "cuda", "mps", …; the best there is if None.
+            phase: Of an official checkpoint that does not say it itself, 1 or 2.
+
+        Raises:
+            WeightsError: If weights are missing, damaged or of another kind; it says what to install where only the
+                backbone is missing.
         """
         if source is not None and is_exported(source):
             return cls(OnnxRuntime(source))
@@ -66,18 +77,36 @@ class EdgeCape:
         return cls(TorchRuntime.load(source, device, phase))
 
     def save_pretrained(self, folder: str | os.PathLike[str], with_backbone: bool = False) -> None:
-        """Write config.json and model.safetensors; with_backbone makes the folder self-contained."""
+        """Write config.json and model.safetensors.
+
+        Args:
+            folder: Made if it is not there.
+            with_backbone: Also write the backbone, so that the folder needs no hub.
+        """
         self.torch_runtime.save(folder, with_backbone)
 
     def export(self, folder: str | os.PathLike[str], precision: Precision = "fp32") -> None:
-        """Write the model as ONNX graphs, for `EdgeCape.from_pretrained(folder)` without torch. precision: of the
-        weights; "fp16" halves the files, "int8" makes them smaller still and loses a little accuracy."""
+        """Write the model as ONNX graphs, for `EdgeCape.from_pretrained(folder)` without torch.
+
+        Args:
+            folder: For the graphs.
+            precision: Of the weights; "fp16" halves the files, "int8" makes them smaller still and loses a little
+                accuracy.
+        """
         from edgecape.runtime.export import export
 
         export(self.torch_runtime, folder, precision)
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
-        """Upload to a model hub; options go to `huggingface_hub.HfApi.create_repo`."""
+        """Upload to a model hub.
+
+        Args:
+            repo_id: Such as "me/my-model".
+            options: For `huggingface_hub.HfApi.create_repo`.
+
+        Returns:
+            The address of the model there.
+        """
         import tempfile
 
         from huggingface_hub import HfApi
@@ -89,7 +118,11 @@ class EdgeCape:
             return str(api.upload_folder(repo_id=repo_id, folder_path=folder))
 
     def to(self, device: str | torch.device) -> EdgeCape:
-        """Move the model to "cpu", "cuda", "mps" …"""
+        """Move the model to another device.
+
+        Args:
+            device: "cpu", "cuda", "mps", …
+        """
         self.torch_runtime.to(device)
         return self
 
@@ -109,7 +142,7 @@ class EdgeCape:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """How the model came about."""
+        """How the model came about: recipe, data, versions."""
         return self.runtime.training
 
     # --- prompts -----------------------------------------------------------------------------------------
@@ -117,7 +150,13 @@ class EdgeCape:
     def prompt(self, supports: Support | Sequence[Support]) -> Prompt:
         """Encode one support, or several of the same keypoints (few-shot), once for all queries.
 
-        Of several, the first matters most: the others are brought to face and lie as it does.
+        Args:
+            supports: Of several, the first matters most: the others are brought to face and lie as it does. Names,
+                skeleton and symmetry may be given by one of them for all.
+
+        Raises:
+            AnnotationError: If supports contradict each other, or keypoints lie outside their photo or box.
+            ImageError: If a photo cannot be read.
         """
         shots = _as_list(supports)
         names, skeleton = _shared(shots, "names", "names"), _shared(shots, "skeleton", "skeletons")
@@ -152,11 +191,12 @@ class EdgeCape:
 
     def _seen(self, shot: Support, names: tuple[str, ...] | None) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         photo = load_image(shot.image)
-        check_keypoints(shot.keypoints, shot.visible, photo.shape[1::-1], names)
+        height, width = photo.shape[:2]
+        check_keypoints(shot.keypoints, shot.visible, (width, height), names)
         if shot.box is not None:
-            check_box(shot.box, photo.shape[1::-1])
+            check_box(shot.box, (width, height))
         pyramid, size = geometry.Pyramid(photo), self.runtime.size
-        box = shot.box or (0.0, 0.0, float(photo.shape[1]), float(photo.shape[0]))
+        box = shot.box or (0.0, 0.0, float(width), float(height))
         usual = geometry.crop_transform(box, size)
         _check_inside(_in_frame(usual, shot.keypoints, size), shot, names)
         crops = [geometry.crop_transform(box, size, scale) for scale in self.runtime.scales]
@@ -203,14 +243,26 @@ class EdgeCape:
         errors: Literal["raise", "return"] = "raise",
         effort: Effort = "auto",
     ) -> Any:
-        """One Pose per image: paths, PIL images or RGB arrays.
+        """Find the keypoints of a prompt on photos.
 
-        images: a list gives a list; an iterator gives an iterator that reads ahead one batch only, so any number
-        of images fits in memory. boxes: one (x, y, w, h) per image, None for the whole image, or a list of boxes,
-        which gives a list of poses for that image. errors: "return" puts the error in the place of a bad image's
-        pose instead of raising it. A keypoint that no support showed comes back as NaN with score 0.
-        effort: "fast" takes one pass of the backbone and one view of the supports, "best" two passes and all views,
-        "auto" decides for each query; `Pose.effort` says which way was taken.
+        Args:
+            prompt: Made by `prompt` of the same model.
+            images: Paths, PIL images or RGB uint8 arrays (height, width, 3), one or many. An iterator gives an iterator
+                that reads ahead one batch only, so any number of images fits in memory.
+            boxes: Where to look, in pixels: (x, y, w, h) for each image, None for a whole image, or a list of boxes,
+                which gives a list of poses for that image.
+            batch_size: Images that pass the network at once. It may change the last digit of a coordinate.
+            errors: "raise" the first error, or "return" it in the place of the bad image's pose and go on.
+            effort: "fast" takes one pass of the backbone and one view of the supports, "best" two passes and all views,
+                "auto" decides for each image; `Pose.effort` says which way was taken.
+
+        Returns:
+            A `Pose` for each image in order, or a list of poses where a list of boxes was given. A keypoint that no
+            support shows comes back as nan with score 0.
+
+        Raises:
+            ImageError: If a photo cannot be read.
+            AnnotationError: If boxes do not fit the photos, or the prompt was made by another model.
         """
         if not isinstance(prompt, Prompt):
             remedy = "; make one of it with model.prompt(support)" if isinstance(prompt, Support) else ""

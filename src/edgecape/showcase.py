@@ -18,6 +18,7 @@ from edgecape.types import Pose, Prompt, Support
 
 LONGEST = 640  # pixels of a photo on the page
 DOUBTFUL = 3  # keypoints of a pose that are named as least certain
+HALF = 0.5  # a mean score below it: more likely wrong than right
 STYLE = """
 :root { color-scheme: light; }
 body { margin: 0 auto; max-width: 1200px; padding: 1.5rem 1rem 3rem; font: 16px/1.5 system-ui, sans-serif;
@@ -34,6 +35,7 @@ figcaption { padding: .5rem .75rem .6rem; border-top: 1px solid #eceff3; }
 .score { float: right; font-variant-numeric: tabular-nums; font-weight: 600; }
 .bar { display: block; height: 4px; margin: .3rem 0; background: #e6e9ee; border-radius: 2px; }
 .bar i { display: block; height: 100%; background: #1f7a5c; border-radius: 2px; }
+.bar.doubtful i { background: #c2410c; }
 small { color: #5a6675; }
 pre { background: #1c2430; color: #f2f5f9; padding: .8rem 1rem; border-radius: 8px; overflow-x: auto;
   font-size: .9rem; }
@@ -75,7 +77,7 @@ def page(shown: Sequence[Shown], made_by: Sequence[str], next_steps: Sequence[tu
 <style>{STYLE}</style>
 </head>
 <body>
-<h1>Marked on {_count(len(shown), "photo")}, found on {number} others</h1>
+<h1>Marked on {counted(len(shown), "photo")}, found on {counted(number, "other")}</h1>
 <p>The model has no list of kinds of object: it is shown marks on one photo and looks for them on the others.
 The fainter a point, the less certain it is; rest the pointer on one to read its name and score.</p>
 {"".join(map(_section, shown))}
@@ -91,7 +93,7 @@ The fainter a point, the less certain it is; rest the pointer on one to read its
 def _section(one: Shown) -> str:
     support = _figure(load_image(one.support.image), marked(one.support), _given(one.support), one.support.names)
     graph = _figure(load_image(one.support.image), marked(one.support), list(_predicted(one.prompt)), one.support.names)
-    told = _count(len(one.support.keypoints), "keypoint") + _skeleton(one.support)
+    told = counted(len(one.support.keypoints), "keypoint") + _skeleton(one.support)
     found = "".join(map(_found, one.titles, one.queries, one.poses))
     return f"""<h2>Marked once</h2>
 <div class="grid large">
@@ -109,7 +111,8 @@ def _found(title: str, query: Any, pose: Pose) -> str:
     order = [int(k) for k in np.argsort(pose.scores) if pose.found[k]][:DOUBTFUL]
     doubtful = ", ".join(f"{_name(pose.names, k)} {pose.scores[k]:.2f}" for k in order)
     score = f'<span class="score" title="mean score of the keypoints">{pose.score:.2f}</span>'
-    bar = f'<span class="bar"><i style="width: {100 * pose.score:.0f}%"></i></span>'
+    kind = "bar" if pose.score >= HALF else "bar doubtful"
+    bar = f'<span class="{kind}"><i style="width: {100 * pose.score:.0f}%"></i></span>'
     told = f"<small>least certain: {escape(doubtful)}</small>"
     return f"<figure>{drawn}<figcaption>{score}{escape(title)}{bar}{told}</figcaption></figure>"
 
@@ -126,7 +129,7 @@ def _predicted(prompt: Prompt) -> Iterator[Line]:
 
 
 def _skeleton(support: Support) -> str:
-    return "" if support.skeleton is None else f", {_count(len(support.skeleton), 'edge')}"
+    return "" if support.skeleton is None else f", {counted(len(support.skeleton), 'edge')}"
 
 
 def _weights(prompt: Prompt) -> str:
@@ -203,5 +206,5 @@ def _name(names: Sequence[str] | None, k: int) -> str:
     return f"keypoint {k}" if names is None else names[k].replace("_", " ")
 
 
-def _count(number: int, what: str) -> str:
+def counted(number: int, what: str) -> str:
     return f"{number} {what}" + ("" if number == 1 else "s")

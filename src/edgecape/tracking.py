@@ -46,7 +46,8 @@ class OneEuro:
     def __init__(self, fps: float, settings: SmoothingSettings | None = None):
         self.fps = fps
         self.settings = settings or SmoothingSettings()
-        self.before = self.smooth = self.velocity = np.empty(0)  # before: unfiltered
+        nothing: Array = np.empty(0)
+        self.before = self.smooth = self.velocity = nothing  # before: unfiltered
 
     def __call__(self, points: Array) -> Array:
         settings = self.settings

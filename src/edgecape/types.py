@@ -21,19 +21,33 @@ PIXEL_DIGITS, SCORE_DIGITS = 3, 6  # decimals that files keep: an error of at mo
 class Support:
     """One photo with its keypoints marked: what the model is shown of a kind of object.
 
-    image: path, PIL image or RGB uint8 array. keypoints: (K, 2) pixels. skeleton: 0-based edges; None means no prior
-    knowledge (fully connected). visible: a bool per keypoint, False where it cannot be seen in this photo. box:
-    (x, y, w, h) of the object, the whole image if None. names: one per keypoint; left and right are understood.
-    symmetry: pairs of keypoints that are left and right of each other, where names do not tell.
+    Args:
+        image: Path, PIL image or RGB uint8 array (height, width, 3).
+        keypoints: (K, 2) pixels as (x, y), the origin at the top left.
+        skeleton: Edges as pairs of keypoint numbers from 0; None means no prior knowledge (all connected), [] no edges.
+        visible: A bool per keypoint, False where it cannot be seen in this photo; all are seen if None.
+        box: (x, y, w, h) of the object in pixels; the whole image if None.
+        names: One per keypoint; left and right are understood, so that the photo's mirror image is of use too.
+        symmetry: Pairs of keypoints that are left and right of each other, where names do not tell.
+
+    Raises:
+        AnnotationError: If any of it does not fit the rest.
     """
 
     image: Any
+    """As it was given."""
     keypoints: NDArray[np.float32]
+    """(K, 2) pixels; (0, 0) where a keypoint is not visible."""
     skeleton: tuple[tuple[int, int], ...] | None
+    """Edges from 0, or None."""
     visible: NDArray[np.bool_]
+    """(K,)."""
     box: Box | None
+    """(x, y, w, h) in pixels, or None."""
     names: tuple[str, ...] | None
+    """K names, or None."""
     symmetry: tuple[tuple[int, int], ...] | None
+    """Pairs from 0, or None."""
 
     def __init__(
         self,
@@ -75,7 +89,9 @@ class Pose:
     proposals: NDArray[np.float32]
     """(K, 2) pixels: the first guess, by similarity alone, before the graph decoder moved it."""
     names: tuple[str, ...] | None = None
+    """K names, as the support gave them."""
     skeleton: tuple[tuple[int, int], ...] | None = None
+    """Edges from 0, as the support gave them."""
     effort: str = "best"
     """How it was looked for: "fast" or "best"."""
 
@@ -90,7 +106,8 @@ class Pose:
         return float(self.scores[self.found].mean()) if self.found.any() else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; None in the place of a keypoint that was not found."""
+        """Plain values for JSON: keypoints and proposals in pixels to three digits, None in the place of a keypoint
+        that was not found."""
         return {
             "keypoints": _places(self.keypoints),
             "scores": np.where(self.found, self.scores, 0).astype(np.float64).round(SCORE_DIGITS).tolist(),
@@ -103,7 +120,11 @@ class Pose:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Pose:
-        """The inverse of `to_dict`; nothing in the values is taken on trust."""
+        """The inverse of `to_dict`; nothing in the values is taken on trust.
+
+        Args:
+            values: As `to_dict` gives them.
+        """
         if not isinstance(values, dict):
             raise AnnotationError(f"a pose is a table of values, got {brief(values)}")
         try:
@@ -169,6 +190,7 @@ class Prompt:
     skeleton: tuple[tuple[int, int], ...] | None
     """The edges that were given, None if none were."""
     names: tuple[str, ...] | None
+    """K names, None if none were given."""
     model: str
     """Fingerprint of the model that made it; another model refuses it."""
 
@@ -181,7 +203,11 @@ class Prompt:
         return len(self.visible)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """One safetensors file with its facts as JSON in the header; nothing in it can run."""
+        """Write one safetensors file; nothing in it can run. It holds the crops of the supports.
+
+        Args:
+            path: Such as "cow.prompt".
+        """
         from safetensors.numpy import save
 
         from edgecape.io.files import atomic_write
@@ -193,6 +219,14 @@ class Prompt:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Prompt:
+        """What `save` wrote.
+
+        Args:
+            path: The file; it may come from anywhere.
+
+        Raises:
+            AnnotationError: If it is not a prompt, or of an earlier version.
+        """
         from safetensors import safe_open
 
         try:

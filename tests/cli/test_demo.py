@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from edgecape import EdgeCape
+from edgecape.cli.demo import program
 from edgecape.cli.main import main
 from edgecape.examples import all_examples
 from edgecape.studio.limits import Limits
@@ -36,7 +37,22 @@ def test_bundled_examples(model, tmp_path: Path, capsys):
         assert all(len(pose["keypoints"]) == len(pose["scores"]) == K for pose in content["poses"])
         assert len(content["graph"]) == K
     out = capsys.readouterr().out
-    assert str(tmp_path / "index.html") in out and "next:" in out
+    assert str(tmp_path / "index.html") in out and "edgecape demo --studio" in out
+
+
+def test_commands_to_try_can_be_typed_as_they_are(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    inside = Path(".venv/bin/edgecape")
+    inside.parent.mkdir(parents=True)
+    inside.write_text("")
+    inside.chmod(0o755)
+    monkeypatch.setattr("sys.argv", [str(inside)])
+    monkeypatch.setenv("PATH", "")
+    assert program() == str(inside)
+    monkeypatch.setenv("PATH", str(inside.parent.resolve()))
+    assert program() == "edgecape"
+    monkeypatch.setattr("sys.argv", ["main.py"])
+    assert program() == "edgecape"
 
 
 def test_your_own_pictures(model, tmp_path: Path):
@@ -56,7 +72,7 @@ def test_your_own_pictures(model, tmp_path: Path):
     assert main(["demo", *arguments]) == 0
     assert (tmp_path / "out" / "mine.png").exists()
     page = (tmp_path / "out" / "index.html").read_text()
-    assert "found on 1 other" in page and str(tmp_path / "mine.json") in page
+    assert "found on 1 other<" in page and str(tmp_path / "mine.json") in page
 
 
 def test_names_are_written_in_larger_pictures(model, tmp_path: Path):

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
+from tyro.conf import Positional, arg
 
 
 def convert(
-    checkpoint: Annotated[Path, tyro.conf.Positional],
-    output: Annotated[Path, tyro.conf.Positional],
+    checkpoint: Positional[Annotated[Path, arg(metavar="CHECKPOINT.pth")]],
+    output: Positional[Annotated[Path, arg(metavar="OUT")]],
     phase: int | None = None,
     with_backbone: bool = True,
 ) -> int:

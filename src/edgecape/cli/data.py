@@ -23,8 +23,8 @@ EXAMPLES = 5  # of each problem that are printed; --json has them all
 
 
 def check(
-    data: Positional[Path],
-    images: Positional[Path | None] = None,
+    data: Positional[Annotated[Path, arg(metavar="DATA")]],
+    images: Positional[Annotated[Path | None, arg(metavar="[IMAGES]")]] = None,
     /,
     edge_base: EdgeBase = "auto",
     sample: int = 10,
@@ -100,7 +100,7 @@ def assemble(
 
 
 def split(
-    files: Positional[tuple[Path, ...]],
+    files: Positional[Annotated[tuple[Path, ...], arg(metavar="FILE …")]],
     /,
     hold_out: str,
     out: Annotated[Path, arg(aliases=["-o"])],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -99,13 +101,15 @@ def demo(
 def own_example(support: Path, query: Sequence[str]) -> Example:
     from edgecape.examples import Example
     from edgecape.formats.supports import read_supports
+    from edgecape.showcase import counted
 
     (marked, *_), notes = read_supports(support)
     for note in notes:
         print(f"  {note}")
     photos = photos_of(query, marked.image)
     titles = tuple(photo.stem.replace("-", " ").replace("_", " ") for photo in photos)
-    return Example(support.stem, "your photos", marked, tuple(photos), titles)
+    about = f"{counted(len(marked.keypoints), 'keypoint')} of {marked.image.name} on {counted(len(photos), 'photo')}"
+    return Example(support.stem, about, marked, tuple(photos), titles)
 
 
 def photos_of(query: Sequence[str], support: Path) -> list[Path]:
@@ -147,28 +151,32 @@ def write_all(
         content["poses"] = [pose.to_dict() for pose in one.poses]
         write_json(output / f"{example.name}.json", content, indent=1)
         print(f"  {picture}: {example.about}", flush=True)
-    command = shlex.join(["edgecape", "demo", *given])
-    with atomic_write(output / PAGE) as file:
-        file.write(page(shown, [command], next_steps(given)))
-    print(f"open this page: {(output / PAGE).resolve()}")
-    print(f"next: {command} --studio, or edgecape demo --support YOUR.jpg --query PHOTO …")
-
-
-def next_steps(given: Sequence[str]) -> list[tuple[str, str]]:
-    return [
-        (
-            "Drag what is wrong, and use a corrected photo as another shot:",
-            shlex.join(["edgecape", "demo", *given, "--studio"]),
-        ),
-        (
-            "Mark a photo of yours in the browser, and see it found on others:",
-            "edgecape demo --support my.jpg --query photos/",
-        ),
+    edgecape = program()
+    command = shlex.join([edgecape, "demo", *given])
+    corrected = f"{command} --studio"
+    own = f"{edgecape} demo --support my.jpg --query photos/"
+    steps = [
+        ("Drag what is wrong in the browser, and use a corrected photo as another shot:", corrected),
+        ("Mark a photo of yours in the browser, and see it found on others:", own),
         (
             "Find keypoints on many photos, and write them for another tool:",
-            "edgecape predict photos/ --support my.json -o out --format coco --draw",
+            f"{edgecape} predict photos/ --support my.json -o out --format coco --draw",
         ),
     ]
+    with atomic_write(output / PAGE) as file:
+        file.write(page(shown, [command], steps))
+    print(f"open this page:  {(output / PAGE).resolve()}")
+    print(f"drag a point:    {corrected}")
+    print(f"on your photos:  {own}")
+
+
+def program() -> str:
+    """What to type to run it again: its name, or its path where a shell would not find it by name."""
+    running = Path(sys.argv[0])
+    if running.name != "edgecape":
+        return "edgecape"
+    found = shutil.which(running.name)
+    return running.name if found is not None and Path(found).samefile(running) else str(running)
 
 
 # --- the same in the studio --------------------------------------------------------------------------------------

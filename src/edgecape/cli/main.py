@@ -15,7 +15,7 @@ from edgecape.cli.streams import abandon, print_anything
 from edgecape.errors import EdgeCapeError, SettingsError
 
 COMMANDS = {
-    "demo": "see it work on bundled pictures, or on two of yours",
+    "demo": "see it work on bundled pictures, or on photos of yours",
     "predict": "find keypoints on photos, from one or a few marked ones",
     "status": "see what a run has done, what failed and what is left",
     "studio": "mark, predict and correct in the browser",

@@ -11,7 +11,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 
 def status(
-    output: Positional[str],
+    output: Positional[Annotated[str, arg(metavar="OUT")]],
     as_json: Annotated[bool, FlagCreatePairsOff, arg(name="json")] = False,
 ) -> int:
     """Say what of a run is done, what failed and what is left, also while it goes on and from any machine.

@@ -20,6 +20,7 @@ class Train:
     """Train EdgeCape as the paper says, on MP-100 or any COCO-keypoints file; run again to go on after a stop.
 
     Example: edgecape train small --data train.json --images images --val val.json --out runs/first
+
     Every setting below can be changed, e.g. --settings.batch 8 --settings.episodes.shots 5; --method makes it another
     method of the family.
     """

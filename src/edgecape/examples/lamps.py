@@ -32,7 +32,7 @@ def draw_lamp(pose: tuple[float, float, float], hue: int, ground: int, seed: int
     left, right = (_along(_along(neck, aim, 48), aim + side, 30) for side in (90, -90))
     keypoints = np.array([foot - (48, 0), foot + (48, 0), shoulder, elbow, neck, left, right])
 
-    image = np.full((SIZE, SIZE, 3), ground, dtype=np.uint8)
+    image: RGB = np.full((SIZE, SIZE, 3), ground, dtype=np.uint8)
     shade = np.linspace(0, 30, SIZE, dtype=np.uint8)[:, None, None]
     image = image - shade // 2 + rng.integers(0, 8, image.shape, dtype=np.uint8)
     cv2.rectangle(image, (0, int(SIZE * 0.88)), (SIZE, SIZE), (120, 90, 70), -1)

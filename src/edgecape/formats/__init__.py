@@ -43,14 +43,23 @@ class Format:
     """All that the package knows of a format besides how to read and write it."""
 
     title: str
-    about: str  # what is written, in one line
+    """As its tool spells it."""
+    about: str
+    """What is written, in one line."""
     reader: Callable[..., list[LabelSet]] | None
+    """None if it is only written."""
     writer: Callable[..., None] | None
-    suffix: str = ".json"  # of what is written; "" is a folder
-    several: bool = False  # files
-    beside: bool = False  # photos lie beside their labels; elsewhere under images/
-    frames: bool = False  # frames of videos can be named; the others lead to photo files
-    needs: str | None = None  # a library that may be missing
+    """None if it is only read."""
+    suffix: str = ".json"
+    """Of what is written; "" is a folder."""
+    several: bool = False
+    """Whether several files are written."""
+    beside: bool = False
+    """Whether photos lie beside their labels; elsewhere they lie under images/."""
+    frames: bool = False
+    """Whether frames of videos can be named; the others lead to photo files."""
+    needs: str | None = None
+    """A library that may be missing."""
 
 
 FORMATS: dict[str, Format] = {
@@ -77,7 +86,15 @@ FORMATS: dict[str, Format] = {
 
 
 def known(name: str, use: Literal["reader", "writer"]) -> Format:
-    """The format of that name, which must have a reader or a writer."""
+    """A format by its name.
+
+    Args:
+        name: A key of `FORMATS`.
+        use: What it must have.
+
+    Raises:
+        DataError: If there is none; it lists those that there are.
+    """
     can = {key: format for key, format in FORMATS.items() if getattr(format, use)}
     if name not in can:
         done = "read" if use == "reader" else "written"
@@ -86,7 +103,19 @@ def known(name: str, use: Literal["reader", "writer"]) -> Format:
 
 
 def read(path: str | os.PathLike[str], format: str = "auto", **options: Any) -> list[LabelSet]:
-    """The labels of a file or folder, a label set for each keypoint definition; options are the format's own."""
+    """Read labels.
+
+    Args:
+        path: A file or folder.
+        format: A key of `FORMATS`; found out from the file if "auto".
+        options: The format's own, such as `edge_base` of COCO.
+
+    Returns:
+        A label set for each keypoint definition.
+
+    Raises:
+        DataError: If it is damaged or of no known format.
+    """
     reader = known(detect(path) if format == "auto" else format, "reader").reader
     assert reader is not None
     with shared.reading(path):
@@ -94,7 +123,14 @@ def read(path: str | os.PathLike[str], format: str = "auto", **options: Any) -> 
 
 
 def write(path: str | os.PathLike[str], labels: LabelSet | Sequence[LabelSet], format: str, **options: Any) -> None:
-    """Labels to a file (a folder for LabelMe and YOLO), whole or not at all; options are the format's own."""
+    """Write labels, whole or not at all.
+
+    Args:
+        path: A file; a folder for LabelMe and YOLO.
+        labels: One label set, or several where a format holds several.
+        format: A key of `FORMATS`.
+        options: The format's own.
+    """
     writer = known(format, "writer").writer
     assert writer is not None
     writer(path, [labels] if isinstance(labels, LabelSet) else list(labels), **options)
@@ -107,19 +143,30 @@ def save_poses(
     format: str = "coco",
     **options: Any,
 ) -> None:
-    """Predictions to a file: one pose or a list of poses per photo, in order. The photos tell their size."""
+    """Write predictions.
+
+    Args:
+        path: A file; a folder for LabelMe and YOLO.
+        poses: One pose or a list of poses per photo, in order.
+        photos: Their files, which tell their size.
+        format: A key of `FORMATS`.
+        options: The format's own.
+    """
     from edgecape.io.images import image_size
 
     write(path, from_poses(poses, photos, [image_size(photo) for photo in photos]), format, **options)
 
 
 def detect(path: str | os.PathLike[str]) -> str:
-    """The format of a file or folder.
+    """The format of a file or folder, a key of `FORMATS`.
 
     By suffix: .slp is SLEAP, .h5 DeepLabCut. By content: a CSV that begins with "scorer" is DeepLabCut's, one with
     columns image, keypoint, x, y is tidy; JSON with shapes and imagePath is LabelMe's, with images, annotations and
     categories COCO, a list of tasks with data Label Studio's; YAML with kpt_shape is YOLO's. A folder with such YAML is
     YOLO's, one with LabelMe files LabelMe's. Anything else, and a folder that is both, is an error that asks for it.
+
+    Args:
+        path: Nothing in it is run.
     """
     path = Path(path)
     with shared.reading(path):

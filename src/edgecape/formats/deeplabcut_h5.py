@@ -78,7 +78,7 @@ def _compound(group: Any) -> Parts:
         raise ValueError("its table has no column 'index'")
     ((_, columns),) = plain_values(group.attrs["non_index_axes"])
     attributes = group["table"].attrs
-    blocks = [
+    blocks: list[tuple[list[Heading], NDArray[Any]]] = [
         (_headings(plain_values(attributes[f"{name}_kind"])), rows[name].reshape(len(rows), -1))
         for name in names
         if name != "index"

@@ -24,14 +24,28 @@ class LabelledObject:
 
     `visible` is all most users need: True where the keypoint has a place. `occluded` adds what some formats tell
     besides: the place was marked although something hides it. COCO's 0, 1, 2 are the two together, see `codes`.
+
+    Args:
+        keypoints: (K, 2) pixels.
+        visible: A bool per keypoint; all are if None.
+        occluded: A bool per keypoint; none is if None.
+        scores: A number per keypoint.
+        box: (x, y, w, h) in pixels.
+        score: Of the object as a whole.
     """
 
-    keypoints: NDArray[np.float32]  # (K, 2) pixels, 0 where not visible
-    visible: NDArray[np.bool_]  # (K,)
-    occluded: NDArray[np.bool_]  # (K,)
-    scores: NDArray[np.float32] | None  # (K,), 0 where not visible
-    box: Box | None  # (x, y, w, h)
-    score: float | None  # of the object as a whole
+    keypoints: NDArray[np.float32]
+    """(K, 2) pixels, 0 where not visible."""
+    visible: NDArray[np.bool_]
+    """(K,): whether it has a place."""
+    occluded: NDArray[np.bool_]
+    """(K,): whether something hides it there."""
+    scores: NDArray[np.float32] | None
+    """(K,), 0 where not visible."""
+    box: Box | None
+    """(x, y, w, h) in pixels."""
+    score: float | None
+    """Of the object as a whole."""
 
     def __init__(
         self,
@@ -76,7 +90,12 @@ class LabelledObject:
         return (float(low[0]), float(low[1]), float(high[0] - low[0]), float(high[1] - low[1]))
 
     def inside(self, width: int, height: int) -> LabelledObject:
-        """For formats that know nothing outside the photo: such keypoints become absent, the box is cut."""
+        """For formats that know nothing outside the photo: such keypoints become absent, the box is cut.
+
+        Args:
+            width: Of the photo, in pixels.
+            height: Of the photo, in pixels.
+        """
         within = ((self.keypoints >= 0) & (self.keypoints <= (width, height))).all(axis=1)
         return LabelledObject(
             self.keypoints, self.visible & within, self.occluded, self.scores, cut(self.box, width, height), self.score
@@ -85,10 +104,16 @@ class LabelledObject:
 
 @dataclass(frozen=True, eq=False)
 class LabelledImage:
-    file: str  # as the label file has it, with /
+    """One photo and the objects on it."""
+
+    file: str
+    """As the label file has it, with /."""
     width: int | None
+    """In pixels, None if the file does not say."""
     height: int | None
+    """In pixels, None if the file does not say."""
     objects: tuple[LabelledObject, ...]
+    """In the order of the file."""
 
     def __post_init__(self) -> None:
         for name in ("width", "height"):
@@ -98,7 +123,11 @@ class LabelledImage:
             object.__setattr__(self, name, None if side is None else int(side))
 
     def size(self, format: str) -> tuple[int, int]:
-        """(width, height), for formats that cannot do without."""
+        """(width, height) in pixels, for formats that cannot do without.
+
+        Args:
+            format: Whose error it is if they are not known.
+        """
         if self.width is None or self.height is None:
             raise AnnotationError(f"the size of {self.file} is not known, which {format} files need; give it in pixels")
         return self.width, self.height
@@ -133,15 +162,32 @@ class Streamed(Sequence[LabelledImage]):
 
 @dataclass(frozen=True, eq=False)
 class LabelSet:
-    """Photos labelled by one keypoint definition."""
+    """Photos labelled by one keypoint definition.
 
-    names: tuple[str, ...]  # of the K keypoints
-    skeleton: tuple[tuple[int, int], ...] | None  # edges from 0; None if the file has none
+    Args:
+        names: Of the K keypoints; they differ.
+        skeleton: Edges from 0.
+        category: What the kind of object is called.
+        images: The photos.
+        root: Folder that file names are relative to.
+        notes: For people.
+        symmetry: Pairs of left and right keypoints, from 0.
+    """
+
+    names: tuple[str, ...]
+    """Of the K keypoints."""
+    skeleton: tuple[tuple[int, int], ...] | None
+    """Edges from 0; None if the file has none."""
     category: str
+    """What the kind of object is called."""
     images: Sequence[LabelledImage]
-    root: Path | None  # what file names are relative to, where the reader knows it
-    notes: tuple[str, ...]  # what the reader decided or skipped
-    symmetry: Pairs | None  # left and right keypoints, from 0; None if the file says nothing
+    """The photos."""
+    root: Path | None
+    """What file names are relative to, where the reader knows it."""
+    notes: tuple[str, ...]
+    """What the reader decided or skipped."""
+    symmetry: Pairs | None
+    """Pairs of left and right keypoints, from 0; None if the file says nothing."""
 
     def __init__(
         self,
@@ -186,7 +232,12 @@ def check_text(*texts: str) -> None:
 
 
 def to_supports(labels: LabelSet, root: str | os.PathLike[str] | None = None) -> list[Support]:
-    """Every object with a visible keypoint as a support; `root` is the folder that file names are relative to."""
+    """Every object with a visible keypoint as a support.
+
+    Args:
+        labels: As `read` gives them.
+        root: Folder that file names are relative to; the label set's own if None.
+    """
     folder = Path(root) if root is not None else labels.root or Path()
     return [
         Support(
@@ -206,7 +257,15 @@ def from_poses(
     category: str = "object",
     root: str | os.PathLike[str] | None = None,
 ) -> LabelSet:
-    """Predictions as labels: one pose or a list of poses per file, in order; sizes are (width, height)."""
+    """Predictions as labels.
+
+    Args:
+        poses: One pose or a list of poses per file, in order.
+        files: Names of the photos.
+        sizes: (width, height) of each in pixels, for formats that need it.
+        category: What the kind of object is called.
+        root: Folder that the names are relative to.
+    """
     of_file = [[item] if isinstance(item, Pose) else list(item) for item in poses]
     if len(of_file) != len(files) or (sizes is not None and len(sizes) != len(files)):
         told = "" if sizes is None else f" and {len(sizes)} sizes"

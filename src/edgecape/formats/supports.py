@@ -34,7 +34,9 @@ class Supports(NamedTuple):
     """What a file shows, and what its reader decided or left out, for a person to read."""
 
     supports: list[Support]
+    """In the order of the file."""
     notes: list[str]
+    """A sentence each."""
 
 
 def read_supports(
@@ -46,8 +48,12 @@ def read_supports(
 ) -> Supports:
     """All supports of a file with one keypoint definition. The photos must be there, and as large as the file says.
 
-    format: one of edgecape.formats, found out if None. images: the folder of the photos, if it is not the one that the
-    file leads to. category: the kind of object, of a file with several. edge_base: what a COCO file counts edges from.
+    Args:
+        path: Our small JSON, or a file of any format that is read.
+        format: A key of `edgecape.formats.FORMATS`; found out if None.
+        images: Folder of the photos, if it is not the one that the file leads to.
+        category: The kind of object, of a file with several.
+        edge_base: What a COCO file counts edges from.
     """
     path = Path(path)
     edge_base = None if edge_base == "auto" else edge_base

@@ -166,7 +166,7 @@ class Runtime(ABC, Generic[Features]):
         self._pictures.clear()
         self._turned.clear()
 
-    def _all_views(self, prompt: Prompt) -> Views:
+    def all_views(self, prompt: Prompt) -> Views:
         """The upright views, which a prompt holds, and the turned ones, encoded once for a prompt."""
         upright, turned = Views(prompt.tokens, prompt.places), self.views[prompt.tokens.shape[1] :]
         if not turned:
@@ -196,4 +196,4 @@ class Runtime(ABC, Generic[Features]):
         """features: of the frames as they are."""
         others = [np.stack([views.show(frame, view) for frame in frames]) for view in self.query_views[1:]]
         every = self.stack([features, *(self.features(pictures) for pictures in others)], 1)
-        return self.compare(every, self._all_views(prompt), prompt, False)[0]
+        return self.compare(every, self.all_views(prompt), prompt, False)[0]

@@ -160,7 +160,7 @@ def make_labels(
     """Labels of pairs of each category's `members`, by features as the network sees them; store: with its LoRA.
     progress: told categories done and all of them."""
     pairs: list[tuple[int, int]] = []
-    points = [np.empty((0, 2, 2), np.float32)]
+    points: list[NDArray[np.float32]] = [np.empty((0, 2, 2), np.float32)]
     for done, objects in enumerate(members, start=1):
         for pair in pairs_of(objects.tolist(), settings.pairs, (seed, done)):
             one, other = (dataset.instances[index] for index in pair)

@@ -211,7 +211,7 @@ class EpisodeSampler:
                 placed[row], shown[row] = placed[row, flip], shown[row, flip]
         prior = torch.from_numpy(adjacency(self.dataset.categories[category].edges, placed.shape[1]))
         K, most = placed.shape[1], self.settings.most_keypoints
-        keep = np.arange(K)
+        keep: NDArray[np.int64] = np.arange(K)
         if rng.random() < self.settings.subset and K > 4:
             keep = rng.permutation(K)[: rng.integers(4, K + 1)]
         if most and len(keep) > most:

