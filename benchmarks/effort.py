@@ -31,7 +31,10 @@ def main() -> None:
     passing = stock(plain.torch_runtime.backbone)
     pixels = torch.zeros(1, 3, *plain.torch_runtime.size)
 
+    pause = 0.0 if given.exported is None else 0.1  # until the other runtime's threads no longer wait for work
+
     def backbone() -> float:
+        time.sleep(pause)
         start = time.perf_counter()
         with torch.inference_mode():
             passing(pixels)
@@ -50,7 +53,9 @@ def main() -> None:
         model.predict(prompt, files[first["image_id"]], first["bbox"], effort="best")  # turned views are encoded once
         for query in others[:: max(1, len(others) // given.queries)][: given.queries]:
             for effort, found in ratios.items():
-                before, start = backbone(), time.perf_counter()
+                before = backbone()
+                time.sleep(pause)
+                start = time.perf_counter()
                 (pose,) = model.predict(prompt, files[query["image_id"]], query["bbox"], effort=effort)
                 took = time.perf_counter() - start
                 found.append(took / ((before + backbone()) / 2))
