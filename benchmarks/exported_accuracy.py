@@ -3,7 +3,7 @@
     python benchmarks/exported_accuracy.py DATA EXPORTED... [--split val] [--episodes 5] [--effort best]
 
 The first EXPORTED, usually fp32, is what the others are compared with, pair by pair; "default" is the model in torch.
-`edgecape evaluate` measures models in torch only, on crops of the protocol; here photos are cropped as `predict` does it.
+`edgecape evaluate` measures models in torch, on crops of the protocol; here photos are cropped as `predict` does it.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ PHOTOS is any folder of photos; `number` of them are linked into a temporary fol
 with three corrupt files, one photo of 1 × 1 pixel, one of 60 megapixels, one grey with 16 bits and one with EXIF
 rotation. The command runs in a process of its own, whose resident memory is sampled (Linux). Its support is the first
 photo with marks at random places, since nothing that is measured depends on them. Printed: time, processor time and
-memory as the work proceeds, and whether all is as it should be. Processor time says what a photo costs on a busy machine.
+memory as the work proceeds, and whether all is as it should be. Processor time is what a busy machine disturbs least.
 """
 
 from __future__ import annotations
@@ -107,7 +107,8 @@ def main() -> None:
         folder.mkdir()
         write_support(mixed_folder(options.photos, folder, options.number), support)
         command = [sys.executable, "-m", "edgecape.cli.main", "predict", str(folder), "--support", str(support)]
-        command += ["-o", str(output), "--format", "coco", "--effort", options.effort, *(["--draw"] if options.draw else [])]
+        command += ["-o", str(output), "--format", "coco", "--effort", options.effort]
+        command += ["--draw"] if options.draw else []
         command += ["--model", options.model] if options.model else []
         with open(Path(place, "said"), "w+") as said:
             process = subprocess.Popen(command, stdout=said, stderr=said, text=True)

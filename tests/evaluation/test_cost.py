@@ -65,7 +65,7 @@ def test_the_command_prints_them(capsys):
 
 
 def test_all_that_predict_and_prompt_do_is_timed_and_drawn(tmp_path):
-    """Times themselves are for benchmarks; here is what is timed, in the order of the plot, and that it can be drawn."""
+    """How long it takes is for benchmarks."""
     runtime = toy.estimator(matching=MatchingSettings()).torch_runtime
     timings = measure_speed(runtime, (3, 5), (2,), (1, 2), repeats=1)
     counts = Counter(timing.what for timing in timings)

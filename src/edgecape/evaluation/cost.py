@@ -150,10 +150,11 @@ def measure_speed(
     shots: Sequence[int] = (1, 3, 5),
     repeats: int = 9,
     model: EdgeCape | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> list[Timing]:
     """Queries and prompts as `predict` and `prompt` run them, in multiples of t_b, which is timed before and after
     each, because a busy machine is slower one moment than the next. model: the same one in another runtime, to be
-    timed beside the plain backbone in torch."""
+    timed beside the plain backbone in torch. clock: another one, such as `time.process_time`."""
     # Threads of a runtime keep a core busy for a while after their work, which is not the other runtime's cost.
     pause = 0.0 if model is None else 0.1
     model = model or EdgeCape(runtime)
@@ -178,7 +179,7 @@ def measure_speed(
         for _ in range(repeats + 1):  # the first one warms up
             if before is not None:
                 before()
-            before_it, own, after_it = (_seconds(it, pause) for it in (backbone, run, backbone))
+            before_it, own, after_it = (_seconds(it, pause, clock) for it in (backbone, run, backbone))
             units.append((before_it + after_it) / 2)
             took.append(own / number)
         ratios = [mine / unit for mine, unit in zip(took[1:], units[1:], strict=True)]
@@ -222,11 +223,11 @@ def measure_speed(
     return found
 
 
-def _seconds(run: Callable[[], object], pause: float) -> float:
+def _seconds(run: Callable[[], object], pause: float, clock: Callable[[], float]) -> float:
     time.sleep(pause)
-    start = time.perf_counter()
+    start = clock()
     run()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def save_plot(timings: Sequence[Timing], path: str | os.PathLike[str]) -> None:

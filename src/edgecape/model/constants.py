@@ -21,6 +21,6 @@ def constant(function: Callable[Sizes, Tensor]) -> Callable[Sizes, Tensor]:
     def find(*sizes: Sizes.args, **named: Sizes.kwargs) -> Tensor:
         if torch.compiler.is_compiling():  # tensors of a graph that is traced hold no numbers
             return function(*sizes, **named)
-        return remembered(*sizes, **named)
+        return remembered(*sizes, **named)  # type: ignore[arg-type]  # sizes and a device are hashable
 
     return find
