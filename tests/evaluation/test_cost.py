@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
 
 from edgecape.cli.main import main
-from edgecape.evaluation.cost import count_costs
+from edgecape.evaluation.cost import count_costs, measure_speed, save_plot
+from edgecape.io.images import load_image
 from edgecape.matching.network import build_network
+from edgecape.matching.settings import MatchingSettings
 from edgecape.model.backbone import Backbone
 from edgecape.model.network import Network
 from edgecape.model.settings import NetworkSettings
 from edgecape.training.settings import recipe
 from edgecape.weights.backbones import backbone_config
+
+import toy
 
 
 def costs(network: Network) -> dict[str, tuple[int, ...]]:
@@ -57,3 +62,26 @@ def test_the_command_prints_them(capsys):
     assert main(["benchmark", "--model", "--json"]) == 0
     parts = {part["name"]: part["parameters"] for part in json.loads(capsys.readouterr().out)["parts"]}
     assert f"{parts['pose-graph predictor'] / 1e6:.2f}" in out
+
+
+def test_all_that_predict_and_prompt_do_is_timed_and_drawn(tmp_path):
+    """How long it takes is for benchmarks."""
+    runtime = toy.estimator(matching=MatchingSettings()).torch_runtime
+    timings = measure_speed(runtime, (3, 5), (2,), (1, 2), repeats=1)
+    counts = Counter(timing.what for timing in timings)
+    assert counts == {
+        "backbone (t_b)": 1,
+        "backbone, as it predicts": 1,
+        "query, fast": 2,
+        "query, best": 2,
+        "backbone, each of a batch": 1,
+        "query, fast, each of a batch": 1,
+        "query, best, each of a batch": 1,
+        "prompt": 2,
+        "prompt, one more support": 2,
+        "prompt, another edge": 1,
+        "prompt, keypoints moved": 1,
+    }
+    assert all(timing.seconds > 0 and timing.ratio > 0 for timing in timings)
+    save_plot(timings, tmp_path / "benchmark.png")
+    assert load_image(tmp_path / "benchmark.png").std() > 5

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +18,8 @@ def benchmark(
     keypoints: int = 17,
     speed: bool = True,
     exported: Path | None = None,
+    processor_time: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
+    repeats: int = 9,
     out: Path | None = None,
     output: Output = FOR_PEOPLE,
 ) -> int:
@@ -29,6 +33,8 @@ def benchmark(
         keypoints: Number of keypoints to count and measure with.
         speed: Measure queries and prompts against one forward of the backbone in the same process.
         exported: What edgecape export wrote of the same model: its speed, beside the same backbone in torch.
+        processor_time: On one thread, in seconds of the processor: what a busy machine cannot disturb much.
+        repeats: Medians are of this many.
         out: Folder for benchmark.json and benchmark.png.
     """
     from rich.table import Table
@@ -43,6 +49,13 @@ def benchmark(
     from edgecape.weights.store import find_model, load_model
 
     console = output.console()
+    clock = time.perf_counter
+    if processor_time:
+        import torch
+
+        clock = time.process_time
+        torch.set_num_threads(1)
+        os.environ["OMP_NUM_THREADS"] = "1"  # what an exported model looks at
     runtime = None
     if model:
         config = load_model(find_model(source)).config
@@ -67,7 +80,7 @@ def benchmark(
     timings = []
     if runtime is not None and speed:
         timed = None if exported is None else EdgeCape.from_pretrained(exported)
-        timings = measure_speed(runtime, (keypoints, 68, 300), model=timed)
+        timings = measure_speed(runtime, (keypoints, 68, 300), repeats=repeats, model=timed, clock=clock)
     for what, at, seconds, ratio in timings:
         console.print(f"{what:<30} {at:>4} {1000 * seconds:9.1f} ms   {ratio:6.2f} t_b")
     results = {"parts": [part._asdict() for part in costs], "speed": [timing._asdict() for timing in timings]}

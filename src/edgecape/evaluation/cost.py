@@ -146,14 +146,17 @@ class Timing(NamedTuple):
 def measure_speed(
     runtime: TorchRuntime,
     keypoints: Sequence[int] = (17, 68, 300),
-    batches: Sequence[int] = (16,),
-    shots: Sequence[int] = (1, 5),
+    batches: Sequence[int] = (4, 16),
+    shots: Sequence[int] = (1, 3, 5),
     repeats: int = 9,
     model: EdgeCape | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> list[Timing]:
     """Queries and prompts as `predict` and `prompt` run them, in multiples of t_b, which is timed before and after
     each, because a busy machine is slower one moment than the next. model: the same one in another runtime, to be
-    timed beside the plain backbone in torch."""
+    timed beside the plain backbone in torch. clock: another one, such as `time.process_time`."""
+    # Threads of a runtime keep a core busy for a while after their work, which is not the other runtime's cost.
+    pause = 0.0 if model is None else 0.1
     model = model or EdgeCape(runtime)
     (height, width), rng = runtime.size, np.random.default_rng(0)
     photos = list(rng.integers(0, 256, (max((*batches, *shots)) + 1, height, width, 3), dtype=np.uint8))
@@ -162,7 +165,7 @@ def measure_speed(
 
     def support(photo: Frames, number: int = keypoints[0], edges: int = 4) -> Support:
         points = np.random.default_rng(number).random((number, 2)) * (width, height)
-        return Support(photo, points, [(k, k + 1) for k in range(edges)])
+        return Support(photo, points, [(k, k + 1) for k in range(min(edges, number - 1))])
 
     def passes(module: Backbone, size: int = 1) -> None:
         with torch.inference_mode():
@@ -176,14 +179,9 @@ def measure_speed(
         for _ in range(repeats + 1):  # the first one warms up
             if before is not None:
                 before()
-            start = time.perf_counter()
-            backbone()
-            middle = time.perf_counter()
-            run()
-            end = time.perf_counter()
-            backbone()
-            units.append((middle - start + time.perf_counter() - end) / 2)
-            took.append((end - middle) / number)
+            before_it, own, after_it = (_seconds(it, pause, clock) for it in (backbone, run, backbone))
+            units.append((before_it + after_it) / 2)
+            took.append(own / number)
         ratios = [mine / unit for mine, unit in zip(took[1:], units[1:], strict=True)]
         return [statistics.median(took[1:]), statistics.median(ratios)]
 
@@ -225,25 +223,37 @@ def measure_speed(
     return found
 
 
+def _seconds(run: Callable[[], object], pause: float, clock: Callable[[], float]) -> float:
+    time.sleep(pause)
+    start = clock()
+    run()
+    return clock() - start
+
+
 def save_plot(timings: Sequence[Timing], path: str | os.PathLike[str]) -> None:
-    """Cost of queries against the number of keypoints, and of all else that was timed, beside the backbone."""
+    """Cost against keypoints, photos in a batch, supports, and what is edited, beside the backbone."""
     require("train", "a plot", "matplotlib")
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    lines, bars = figure.subplots(1, 2)
-    efforts = [
-        what for what in dict.fromkeys(timing.what for timing in timings) if what in ("query, fast", "query, best")
-    ]
-    for what in efforts:
-        points = sorted((timing.at, timing.ratio) for timing in timings if timing.what == what)
-        lines.plot(*zip(*points, strict=True), marker="o", label=what)
-    lines.axhline(1, color="grey", linestyle=":", label="one backbone pass")
-    lines.set(xlabel="keypoints", ylabel="t_b", ylim=(0, None), title="one query, prompt known")
-    lines.legend()
-    rest = [timing for timing in timings if timing.what not in efforts]
-    bars.barh([f"{timing.what} ({timing.at})" for timing in rest], [timing.ratio for timing in rest], color="tab:grey")
-    bars.invert_yaxis()
-    bars.set(xlabel="t_b", title="batches of photos, prompts of supports")
+    figure = Figure(figsize=(11, 3.6), layout="constrained")
+    panels = {
+        "one query": ("keypoints", ("query, best", "query, fast")),
+        "each query of a batch": (
+            "photos in the batch",
+            ("query, best, each of a batch", "query, fast, each of a batch", "backbone, each of a batch"),
+        ),
+        "one prompt": (
+            "supports",
+            ("prompt", "prompt, one more support", "prompt, keypoints moved", "prompt, another edge"),
+        ),
+    }
+    for axis, (title, (along, kinds)) in zip(figure.subplots(1, 3), panels.items(), strict=True):
+        for what in kinds:
+            points = sorted((timing.at, timing.ratio) for timing in timings if timing.what == what)
+            if points:
+                axis.plot(*zip(*points, strict=True), marker="o", label=what.removesuffix(", each of a batch"))
+        axis.axhline(1, color="grey", linestyle=":", label="one plain backbone pass (t_b)")
+        axis.set(title=title, xlabel=along, ylabel="t_b", ylim=(0, None))
+        axis.legend(fontsize=7)
     with atomic_path(path) as temporary:
-        figure.savefig(temporary, dpi=120)
+        figure.savefig(temporary, dpi=100)

@@ -21,13 +21,14 @@ from edgecape.matching.edges import LogLinearPoseGraph
 from edgecape.matching.lora import LoRA
 from edgecape.matching.rereading import Reread, RereadingDecoder
 from edgecape.matching.settings import MatchingSettings
+from edgecape.model.constants import constant
 from edgecape.model.linear import Linear
 from edgecape.model.network import Matched, Network, Output, SupportEncoding
 from edgecape.model.pose_graph import PoseGraph
 from edgecape.model.positions import sine_of_coordinates
 from edgecape.model.proposals import cell_centres
 from edgecape.model.settings import NetworkSettings
-from edgecape.model.tokens import mean_over_shots, pool
+from edgecape.model.tokens import mean_over_shots, pool, pooling_from_coordinates
 
 
 class MatchingNetwork(Network):
@@ -80,8 +81,8 @@ class MatchingNetwork(Network):
         if not self.matching.centre:
             return cells
         grid = (cells.shape[-2], cells.shape[-1])
-        pooling = self.pooling(cells, cell_centres(*grid, cells.device)).to(cells.dtype)  # (hw, h, w)
-        return pool(cells, pooling).transpose(-1, -2).unflatten(-1, grid)
+        pooling = smoothing(grid, self.settings.backbone.image_size, self.settings.map_stride, cells.device)
+        return pool(cells, pooling.to(cells.dtype)).transpose(-1, -2).unflatten(-1, grid)
 
     def similarity(self, image: Tensor, keypoints: Tensor, cells: Tensor, tokens: Tensor) -> Tensor:
         refined = super().similarity(image, keypoints, cells, tokens)
@@ -108,6 +109,12 @@ class MatchingNetwork(Network):
         image, keypoints, _ = matched
         found: Reread = self.decoder(keypoints, image, logits, start, support.places, support.usable, support.graph)
         return found
+
+
+@constant
+def smoothing(grid: tuple[int, int], image_size: tuple[int, int], stride: float, device: torch.device) -> Tensor:
+    """Weights (hw, h, w) that pool features as for keypoints at the centres of the cells."""
+    return pooling_from_coordinates(cell_centres(*grid, device), grid, image_size, stride)
 
 
 def cosine(tokens: Tensor, cells: Tensor) -> Tensor:

@@ -16,7 +16,8 @@ HAS_ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x (..., n), weight (m, n), bias (m,) → (..., m)."""
     if _by_onednn(x, weight):
-        return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+        # A weight that is part of a larger matrix takes a thousand times as long as a copy of it.
+        return torch.ops.mkldnn._linear_pointwise(x, weight.contiguous(), bias, "none", [], "")
     return F.linear(x, weight, bias)
 
 
@@ -27,7 +28,6 @@ def _by_onednn(x: Tensor, weight: Tensor) -> bool:
         and x.device.type == "cpu"
         and x.dtype == weight.dtype == torch.float32
         and x.numel() > 0
-        and weight.is_contiguous()  # else it takes a slow way
         and not torch.is_autocast_enabled("cpu")
         and not (torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad))
     )

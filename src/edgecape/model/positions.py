@@ -7,6 +7,8 @@ import math
 import torch
 from torch import Tensor
 
+from edgecape.model.constants import constant
+
 TEMPERATURE = 10000
 
 
@@ -20,6 +22,7 @@ def sine_of_coordinates(coordinates: Tensor, width: int) -> Tensor:
     return waves.flatten(-3)
 
 
+@constant
 def sine_of_grid(height: int, width: int, channels: int, device: torch.device | None = None) -> Tensor:
     """Embedding (height · width, channels) of the cells of a feature map, row by row, counted from 1."""
     y = torch.arange(1, height + 1, device=device) / (height + 1e-6)

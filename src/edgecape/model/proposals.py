@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from edgecape.model.constants import constant
 from edgecape.model.linear import Linear
 
 
@@ -17,6 +18,7 @@ class Proposals(NamedTuple):
     peak: Tensor  # (B, K, 2), expectation in the 3×3 window round the maximum: where the decoder starts
 
 
+@constant
 def cell_centres(h: int, w: int, device: torch.device | None = None) -> Tensor:
     """Centres (h · w, 2) of the cells of a feature map as (x, y) in [0, 1]."""
     y, x = torch.meshgrid(torch.arange(h, device=device), torch.arange(w, device=device), indexing="ij")
