@@ -203,6 +203,21 @@ def test_a_lost_photo_is_told_at_the_start(http, tmp_path):
         ProjectStore(tmp_path / "project", Limits())
 
 
+def test_a_studio_killed_before_it_wrote_a_project_starts_again(tmp_path):
+    """Its first photo was stored, but no project.json listed it yet: the folder seemed to hold other things."""
+    left = [tmp_path / "photos" / "0123456789abcdef.png", tmp_path / "photos" / f".{'0' * 32}.png"]
+    left += [tmp_path / f".{'1' * 32}.json", tmp_path / ".work" / "half"]
+    for path in left:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"")
+    store = ProjectStore(tmp_path, Limits())
+    store.open_folder()
+    assert not any(path.exists() for path in left)
+    (tmp_path / "photos" / "holiday.png").write_bytes(b"")
+    with pytest.raises(DataError, match="holds other things"):
+        ProjectStore(tmp_path, Limits())
+
+
 def test_a_folder_of_other_things_is_no_project(tmp_path):
     (tmp_path / "holiday.jpg").write_bytes(b"")
     with pytest.raises(DataError, match="holds other things"):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from edgecape.errors import AnnotationError, DataError, EdgeCapeError, ImageError
-from edgecape.io.files import atomic_write, read_json, settle, write_json
+from edgecape.io.files import atomic_write, is_temporary, read_json, settle, write_json
 from edgecape.studio import pictures
 from edgecape.studio.checks import as_label, check_document
 from edgecape.studio.limits import FULL, Limits, RefusedError
@@ -241,7 +241,7 @@ class ProjectStore:
     def _load(self) -> Stored:
         path = self.folder / FILE
         if not path.exists():
-            if self.folder.exists() and (not self.folder.is_dir() or set(_names(self.folder)) - {WORK}):
+            if self.folder.exists() and not (self.folder.is_dir() and _is_unborn(self.folder)):
                 raise DataError(f"{self.folder} holds other things; give a new or empty folder for the project")
             return Stored()
         project = Stored.of(read_json(path), str(path))
@@ -270,18 +270,30 @@ class ProjectStore:
         self._project = project
 
     def _sweep(self) -> None:
-        """Remove photos and prompts that the project does not list: of a crash, or of the project before."""
+        """Remove photos and prompts that the project does not list, and files that were never finished: of a crash, or
+        of the project before."""
         listed = {self._photo_path(photo) for photo in self._project.photos.values()}
         listed.add(self.prompt_path(self._project.prompt or ""))
-        for folder in (self.folder / PHOTOS, self.folder / PROMPTS):
+        for folder in (self.folder, self.folder / PHOTOS, self.folder / PROMPTS):
             for name in _names(folder):
-                if OURS.match(name) and folder / name not in listed:
+                if _is_ours(name) and folder / name not in listed:
                     with suppress(OSError):
                         (folder / name).unlink()
 
 
 def as_photo(photo: StoredPhoto) -> Photo:
     return Photo(**photo.model_dump(exclude={"suffix"}))
+
+
+def _is_unborn(folder: Path) -> bool:
+    """Whether it is empty, but for what a studio leaves that was killed before it first wrote project.json."""
+    others = [name for name in _names(folder) if name not in (PHOTOS, PROMPTS, WORK) and not is_temporary(name)]
+    inside = [*_names(folder / PHOTOS), *_names(folder / PROMPTS)]
+    return not others and all(map(_is_ours, inside))
+
+
+def _is_ours(name: str) -> bool:
+    return OURS.match(name) is not None or is_temporary(name)
 
 
 def _names(folder: Path) -> list[str]:
