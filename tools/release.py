@@ -1,6 +1,8 @@
-"""From a training run to the model that ships: fit scores on validation categories, check them, write half precision.
+"""From training runs to the model that ships: average their weights if there are several (a model soup), fit scores on
+validation categories, check them, write half precision.
 
     python tools/release.py runs/small/bias --val val.json --test test.json --images images --cache CACHE
+    python tools/release.py runs/one/adapt runs/two/adapt --all-views …
 
 Scores are fitted on the categories of --val and only checked on those of --test.
 """
@@ -8,6 +10,7 @@ Scores are fitted on the categories of --val and only checked on those of --test
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -16,9 +19,12 @@ from edgecape.data.features import FeatureStore
 from edgecape.data.objects import read_coco
 from edgecape.errors import DataError
 from edgecape.evaluation.calibration import Reliability, Samples, both_ways, fit_balanced, reliability
+from edgecape.matching.network import build_network
 from edgecape.matching.scores import Calibration
-from edgecape.predictor import EdgeCape
-from edgecape.weights.store import DEFAULT_MODEL
+from edgecape.runtime.torch_runtime import TorchRuntime
+from edgecape.training.settings import recipe
+from edgecape.weights.backbones import load_backbone
+from edgecape.weights.store import DEFAULT_MODEL, load_model
 
 
 def draw(checked: Reliability, path: Path) -> None:
@@ -42,9 +48,27 @@ def check(name: str, samples: Samples, calibration: Calibration) -> Reliability:
     return found
 
 
+def averaged(folders: list[Path], all_views: bool) -> TorchRuntime:
+    """The mean of several models, or the one."""
+    first, *others = (load_model(folder) for folder in folders)
+    config = first.config
+    if all_views and config.matching is not None:
+        shipped = recipe("small").matching
+        assert shipped is not None
+        config = replace(config, matching=replace(config.matching, views=shipped.views))
+    network = build_network(config.network, config.matching)
+    heads = [first.head, *(other.head for other in others)]
+    network.load_state_dict(
+        {name: torch.stack([head[name].float() for head in heads]).mean(dim=0) for name in heads[0]}
+    )
+    backbone, found = load_backbone(config.network.backbone)
+    return TorchRuntime(network, backbone, found, training=config.training, device="cpu")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", type=Path)
+    parser.add_argument("models", type=Path, nargs="+", help="of one kind, from one start")
+    parser.add_argument("--all-views", action="store_true", help="of recipe small, for what was trained in one view")
     parser.add_argument("--val", type=Path, required=True)
     parser.add_argument("--test", type=Path, required=True)
     parser.add_argument("--images", type=Path, required=True)
@@ -53,7 +77,7 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=30)
     parser.add_argument("--figure", type=Path)
     options = parser.parse_args()
-    runtime = EdgeCape.from_pretrained(options.model, device="cpu").torch_runtime
+    runtime = averaged(options.models, options.all_views)
     store = FeatureStore.of(runtime, options.cache)
     collected = {}
     for name in ("val", "test"):

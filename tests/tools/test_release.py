@@ -45,7 +45,8 @@ def test_a_model_with_scores(
     monkeypatch.setattr(calibration, "collect", listening)
     out, figure = tmp_path / "released", tmp_path / "reliability.png"
     files = ["--val", lamps, "--test", lamps, "--images", str(tmp_path / "lamps"), "--out", str(out)]
-    arguments = ["release.py", str(model), *files, "--episodes", "2", "--figure", str(figure)]
+    monkeypatch.setattr("edgecape.weights.backbones.load_backbone", lambda *_: (toy.ToyBackbone(), "toy"))
+    arguments = ["release.py", str(model), str(model), *files, "--episodes", "2", "--figure", str(figure)]
     monkeypatch.setattr(sys, "argv", arguments)
     runpy.run_path(str(SCRIPT), run_name="__main__")
 
