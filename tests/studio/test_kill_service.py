@@ -53,9 +53,12 @@ class Life:
             self.broken.append(f"{method} {path}: {answer.status_code} {answer.text[:200]}")
         return answer
 
-    def end(self) -> None:
+    def kill(self) -> None:
         self.process.kill()
         self.process.wait()
+
+    def end(self) -> None:
+        self.kill()
         self.http.close()
 
 
@@ -65,8 +68,8 @@ class People:
     def __init__(self) -> None:
         self.poses: dict[str, Any] = {}  # photo → pose that a save was acknowledged with
         self.revision = 0
-        self.uploaded: dict[str, int] = {}  # photo → archives that were opened before it was sent
-        self.archives = 0  # begun to be opened: they take away what the project does not use
+        self.uploaded: dict[str, int] = {}  # photo → `archives` when it was sent
+        self.archives = 0  # counts when one begins to be opened and when that ends: it takes away what is not used
         self.number = 0
         self.done: list[str] = []
 
@@ -82,7 +85,7 @@ class People:
         while self.done.count("save") < wanted and any(thread.is_alive() for thread in threads):
             time.sleep(0.005)
         time.sleep(seconds)
-        life.end()
+        life.kill()
         for thread in threads:
             thread.join()
 
@@ -122,6 +125,7 @@ class People:
             archive = life.ask("GET", "project/archive").content
             self.archives += 1
             self.revision = life.ask("POST", "project/archive", files={"file": ("a.zip", archive)}).json()["revision"]
+            self.archives += 1
             self.done.append("open")
 
     def save(self, life: Life, given: Any, photo: str, pose: Any) -> None:
@@ -141,8 +145,10 @@ class People:
             assert there[photo]["state"] == "predicted"
             assert there[photo]["pose"]["keypoints"] == pose["keypoints"]
             assert there[photo]["pose"]["scores"] == pose["scores"]
-        waiting = [photo for photo, before in self.uploaded.items() if before == self.archives]
+        calm = self.archives % 2 == 0  # no archive was just being opened
+        waiting = [photo for photo, before in self.uploaded.items() if calm and before == self.archives]
         assert set(waiting) <= set(project["photos"])
+        self.archives += self.archives % 2  # what was being opened when it was killed is over
         for photo in [*there, *waiting[-3:]]:
             assert life.ask("GET", f"photos/{photo}").is_success
 
