@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +53,12 @@ class Life:
             self.broken.append(f"{method} {path}: {answer.status_code} {answer.text[:200]}")
         return answer
 
-    def end(self) -> None:
+    def kill(self) -> None:
         self.process.kill()
         self.process.wait()
+
+    def end(self) -> None:
+        self.kill()
         self.http.close()
 
 
@@ -64,20 +68,24 @@ class People:
     def __init__(self) -> None:
         self.poses: dict[str, Any] = {}  # photo → pose that a save was acknowledged with
         self.revision = 0
-        self.uploaded: dict[str, int] = {}  # photo → archives that were opened before it was sent
-        self.archives = 0  # begun to be opened: they take away what the project does not use
+        self.uploaded: dict[str, int] = {}  # photo → `archives` when it was sent
+        self.archives = 0  # counts when one begins to be opened and when that ends: it takes away what is not used
         self.number = 0
         self.done: list[str] = []
 
-    def live(self, life: Life, seconds: float) -> None:
+    def live(self, life: Life, saves: int, seconds: float) -> None:
+        """Until so many more saves are acknowledged, and that long besides; then it is killed."""
+        wanted = self.done.count("save") + saves
         threads = [
             threading.Thread(target=self.until_gone, args=(work, life))
             for work in (self.upload, self.search, self.look)
         ]
         for thread in threads:
             thread.start()
+        while self.done.count("save") < wanted and any(thread.is_alive() for thread in threads):
+            time.sleep(0.005)
         time.sleep(seconds)
-        life.end()
+        life.kill()
         for thread in threads:
             thread.join()
 
@@ -113,10 +121,11 @@ class People:
                 if "pose" in line:
                     self.save(life, given, line["photo"], line["pose"] | {"moved": [False] * len(given["names"])})
         self.done.append("search")
-        if seed % 3 == 0:
+        if self.done.count("search") % 2 == 0:
             archive = life.ask("GET", "project/archive").content
             self.archives += 1
             self.revision = life.ask("POST", "project/archive", files={"file": ("a.zip", archive)}).json()["revision"]
+            self.archives += 1
             self.done.append("open")
 
     def save(self, life: Life, given: Any, photo: str, pose: Any) -> None:
@@ -136,19 +145,23 @@ class People:
             assert there[photo]["state"] == "predicted"
             assert there[photo]["pose"]["keypoints"] == pose["keypoints"]
             assert there[photo]["pose"]["scores"] == pose["scores"]
-        waiting = [photo for photo, before in self.uploaded.items() if before == self.archives]
+        calm = self.archives % 2 == 0  # no archive was just being opened
+        waiting = [photo for photo, before in self.uploaded.items() if calm and before == self.archives]
         assert set(waiting) <= set(project["photos"])
+        self.archives += self.archives % 2  # what was being opened when it was killed is over
         for photo in [*there, *waiting[-3:]]:
             assert life.ask("GET", f"photos/{photo}").is_success
 
 
 def test_nothing_acknowledged_is_lost_when_the_service_is_killed(tmp_path: Path) -> None:
     chance, people = random.Random(0), People()
-    for _ in range(KILLS):
+    for saves in islice(
+        cycle((7, 0, 2, 4, 1)), KILLS
+    ):  # three make a search, and an archive is opened after each second
         life = Life(tmp_path / "project")
         try:
             people.check(life)
-            people.live(life, chance.uniform(0.3, 3.0))
+            people.live(life, saves, chance.uniform(0, 0.3))
             assert not life.broken, life.broken
         finally:
             life.end()

@@ -57,7 +57,7 @@ def _layout(places: Sequence[Any]) -> Floats:
 def unlike(one: Floats, others: Floats) -> Floats:
     """How differently keypoints (K, 2) lie in others (N, K, 2), wherever, however large and whichever way they face:
     mean distance (N,) over the keypoints that both have, of layouts whose squares sum to 1; 1 if they share too few."""
-    both = np.asarray(np.isfinite(one).all(axis=1) & np.isfinite(others).all(axis=2))
+    both: NDArray[np.bool_] = np.asarray(np.isfinite(one).all(axis=1) & np.isfinite(others).all(axis=2))
     number = np.maximum(both.sum(axis=1), 1)
 
     def settled(points: Floats) -> Floats:
