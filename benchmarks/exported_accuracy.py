@@ -1,4 +1,4 @@
-"""Accuracy of exported models: the protocol's pairs through `prompt` and `predict`, as users run them.
+"""Accuracy and speed of exported models: the protocol's pairs through `prompt` and `predict`, as users run them.
 
     python benchmarks/exported_accuracy.py DATA EXPORTED... [--split val] [--episodes 5] [--effort best]
 
@@ -9,6 +9,7 @@ The first EXPORTED, usually fp32, is what the others are compared with, pair by 
 from __future__ import annotations
 
 import argparse
+import time
 from pathlib import Path
 
 import numpy as np
@@ -69,12 +70,16 @@ def main() -> None:
     print(f"{benchmark.title}, {benchmark.pairs} pairs, effort {given.effort}; mPCK@5 and difference from the first")
     first: Result | None = None
     for name in given.exported:
-        found = measure(EdgeCape.from_pretrained(None if name == "default" else name), benchmark, given.effort)
+        model = EdgeCape.from_pretrained(None if name == "default" else name)
+        start = time.perf_counter()
+        found = measure(model, benchmark, given.effort)
+        each = (time.perf_counter() - start) / benchmark.pairs
         first = first or found
         (row,), (less,) = summarise(found, every), difference(found, first, every)
         size = "" if name == "default" else f"{sum(f.stat().st_size for f in Path(name).iterdir()) / 1e6:.0f} MB"
         mean, change, low, high = (100 * part["mPCK@5"] for part in (row.mean, less.mean, less.low, less.high))
-        print(f"{name:24} {size:>7} {mean:6.2f}  {change:+.2f} ({low:+.2f} … {high:+.2f})", flush=True)
+        shown = f"{mean:6.2f}  {change:+.2f} ({low:+.2f} … {high:+.2f})  {1000 * each:.0f} ms per pair"
+        print(f"{Path(name).name:10} {size:>7} {shown}", flush=True)
 
 
 if __name__ == "__main__":
