@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -18,10 +19,10 @@ from edgecape.evaluation.evaluate import evaluate
 from edgecape.evaluation.methods import ModelMethod
 from edgecape.examples import cat
 from edgecape.io.coco import Category
-from edgecape.matching.network import MatchingNetwork
+from edgecape.matching.network import build_network
 from edgecape.skeleton import flip_pairs
 from edgecape.training.settings import recipe
-from edgecape.weights.config import ModelConfig
+from edgecape.weights.config import ModelConfig, upgrade, upgrade_names
 from edgecape.weights.store import DEFAULT_MODEL, load_model
 
 import pinned
@@ -39,7 +40,7 @@ def model() -> EdgeCape:
 def test_the_files_are_small_and_complete():
     assert (DEFAULT_MODEL / "model.safetensors").stat().st_size < 35e6
     config = json.loads((DEFAULT_MODEL / "config.json").read_text())
-    assert config["settings"]["graph"] == "predicted"
+    assert config["network"]["graph"] == "predicted"
     assert config["calibration"] and config["backbone_fingerprint"]
     card = (DEFAULT_MODEL / "README.md").read_text()
     assert "non-commercial" in card and "@@" not in card
@@ -117,17 +118,26 @@ def test_prompts_of_today_stay_valid(model: EdgeCape):
     assert model.fingerprint == SHIPPED_FINGERPRINT
 
 
-def test_the_shipped_folder_is_of_the_first_format_and_is_upgraded():
-    """Every setting and every tensor finds its place; constants that were in the code are written out."""
+def test_a_config_of_the_first_format_is_upgraded():
+    """Of an earlier default model: every setting and every tensor finds its place; constants that were in the code are
+    written out."""
+    content = json.loads((Path(__file__).parent / "reference/config_format_1.json").read_text())
+    assert content["format"] == 1
+    config = ModelConfig.from_dict(upgrade(content))
+    assert config.matching == recipe("small").matching and config.network.graph == "predicted"
+    assert config.calibration is not None and config.backbone_fingerprint and config.training
+    again = ModelConfig.from_dict(json.loads(json.dumps(config.to_dict())))
+    assert again == config and again.identity() == config.identity()
+    tensors = build_network(config.network, config.matching).state_dict()
+    old = [name.replace("lora.", "adapter.") for name in tensors]
+    old[old.index("direct")] = "proposal_generator.direct"
+    assert list(upgrade_names(old).values()) == list(tensors) != old
+
+
+def test_the_shipped_model_is_that_of_the_recipe():
     stored = load_model(DEFAULT_MODEL)
-    assert json.loads((DEFAULT_MODEL / "config.json").read_text())["format"] == 1
-    assert stored.config.matching == recipe("small").matching
-    network = stored.network()
-    assert isinstance(network, MatchingNetwork) and len(network.lora.blocks) == 5
-    assert float(network.direct.detach()) > 0 and network.settings.graph == "predicted"
+    assert stored.config.matching == recipe("small").matching and stored.config.network.graph == "predicted"
     assert stored.config.calibration is not None and stored.config.backbone_fingerprint and stored.config.training
-    again = ModelConfig.from_dict(json.loads(json.dumps(stored.config.to_dict())))
-    assert again == stored.config and again.identity() == stored.config.identity()
 
 
 @needs_backbone

@@ -1,6 +1,6 @@
 """A model as ONNX graphs, which `onnx_runtime.py` runs without torch.
 
-features: frames → features; align and encode: the support side; fast and best: the query side. They are traced from the
+features: frames → features; encode: the support side; fast and best: the query side. They are traced from the
 modules that predict in torch, so there is nothing to keep alike by hand.
 """
 
