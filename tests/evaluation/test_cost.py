@@ -64,6 +64,11 @@ def test_the_command_prints_them(capsys):
     assert f"{parts['pose-graph predictor'] / 1e6:.2f}" in out
 
 
+def test_a_median_of_nothing_is_refused(capsys):
+    assert main(["benchmark", "--model", "--repeats", "0"]) == 2
+    assert "--repeats is 0" in capsys.readouterr().err
+
+
 def test_all_that_predict_and_prompt_do_is_timed_and_drawn(tmp_path):
     """How long it takes is for benchmarks."""
     runtime = toy.estimator(matching=MatchingSettings()).torch_runtime

@@ -10,6 +10,7 @@ from typing import Annotated
 import tyro
 
 from edgecape.cli.printing import FOR_PEOPLE, Output
+from edgecape.errors import SettingsError
 
 
 def benchmark(
@@ -48,6 +49,8 @@ def benchmark(
     from edgecape.weights.backbones import backbone_config
     from edgecape.weights.store import find_model, load_model
 
+    if repeats < 1:
+        raise SettingsError(f"--repeats is {repeats}; a median is of 1 or more")
     console = output.console()
     clock = time.perf_counter
     if processor_time:
