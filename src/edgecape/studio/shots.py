@@ -34,8 +34,7 @@ def compare(index: int, shot: Shot, photo: Photo, pose: Pose) -> ShotCheck:
 def suggest(photos: Sequence[str], queries: Sequence[Query], shots: Sequence[Shot]) -> list[Suggestion]:
     """That photo first which, as another shot, would bring most photos near to one.
 
-    Near: keypoints lie as they do there. Photos that differ most from the shots are often alone in that, and those on
-    which the model is least sure are found wrong: docs/studio.md compares them.
+    Near: keypoints lie as they do there. docs/studio.md compares this with other ways.
     """
     found = [query for query in queries if query.pose is not None and query.photo in set(photos)]
     gain = dict.fromkeys(photos, 0.0)
