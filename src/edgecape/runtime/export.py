@@ -74,9 +74,9 @@ class CompareGraph(nn.Module):
 
 
 def export(runtime: TorchRuntime, folder: str | os.PathLike[str], precision: Precision = "fp32") -> None:
-    """Writes features.onnx, encode.onnx, fast.onnx and best.onnx, and what is known of the model last: a folder with that
-    is complete. precision: of the weights; fp16 halves the files, int8 quarters them, and the backbone computes with
-    it."""
+    """Writes features.onnx, encode.onnx, fast.onnx and best.onnx, and what is known of the model last: a folder with
+    that is complete. precision: of the weights; fp16 halves the files, int8 quarters them, and the backbone computes
+    with it."""
     require("onnx", "exporting a model", "onnxruntime", "onnxscript")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
