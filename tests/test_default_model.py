@@ -41,7 +41,7 @@ def test_the_files_are_small_and_complete():
     assert (DEFAULT_MODEL / "model.safetensors").stat().st_size < 35e6
     config = json.loads((DEFAULT_MODEL / "config.json").read_text())
     assert config["network"]["graph"] == "predicted"
-    assert config["calibration"] and config["backbone_fingerprint"]
+    assert config["calibration"] and config["backbone"]["fingerprint"]
     card = (DEFAULT_MODEL / "README.md").read_text()
     assert "non-commercial" in card and "@@" not in card
 
@@ -165,7 +165,7 @@ def test_predictor_and_evaluation_agree_on_the_same_crop(model: EdgeCape, tmp_pa
     evaluate(Dataset("cats", (category,), tuple(instances)), [Episode((0,), (1,))], {"model": method}, store)
     box = instances[1].box
     shown = Support(instances[0].image, places, support.skeleton, box=box, names=support.names)
-    pose = model.predict(model.prompt(shown), [instances[1].image], [box])[0]
+    pose = model.predict(model.prompt(shown), [instances[1].image], [box], effort="best")[0]
     crop = plain_crop(instances[1].image, box, (224, 224))
     found = geometry.apply(geometry.inverse(crop.transform), seen["all"][0].numpy() * 224)
     assert np.linalg.norm(found - pose.keypoints, axis=1).max() < 0.01 * size
