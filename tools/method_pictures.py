@@ -55,7 +55,7 @@ def look(model: EdgeCape, prompt: Prompt, path: Path) -> Look:
     with torch.inference_mode():
         estimate = runtime.multiview(features, support, fast=True)
         cells = runtime.network.query_cells(features[:, 0])[:, None]
-        fit = runtime.multiview.coarse_fit(cells, support)[0]
+        fit = runtime.multiview.coarse_fit(cells, support)[0, 0]
     return Look(photo, runtime.size, crop, estimate, fit.numpy())
 
 
