@@ -6,6 +6,7 @@ import csv
 import os
 import random
 import resource
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -90,9 +91,13 @@ def test_killed_at_any_moment(predict, expected, tmp_path):
         process = child(lambda: predict(tmp_path / "out"))
         time.sleep(moments.uniform(0, usual))
         os.kill(process, signal.SIGKILL)
-        killed += ended(process) == -signal.SIGKILL
+        in_time = ended(process) == -signal.SIGKILL
         if (tmp_path / "out" / "predictions.csv").exists():
             assert (tmp_path / "out" / "predictions.csv").read_bytes() == expected
+        if not in_time:  # the machine is faster than it was
+            usual /= 2
+            shutil.rmtree(tmp_path / "out")
+        killed += in_time
     assert killed
     assert ended(child(lambda: predict(tmp_path / "out"))) == 0
     check(tmp_path / "out", expected)

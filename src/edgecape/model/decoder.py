@@ -142,7 +142,6 @@ class GraphDecoder(nn.Module):
             x = layer(x, x_position, image, position, usable, A_norm, structure)
             # Reported: a step from the *normalised* feature; handed on: one from the raw feature (released code).
             # What a layer reports also teaches the step before it: `point` keeps the gradient of that one step.
-            to_report, to_go = step(torch.stack((self.norm(x), x)))
-            reported.append(torch.sigmoid(inverse_sigmoid(point) + to_report))
-            point = torch.sigmoid(inverse_sigmoid(fixed) + to_go)
+            reported.append(torch.sigmoid(inverse_sigmoid(point) + step(self.norm(x))))
+            point = torch.sigmoid(inverse_sigmoid(fixed) + step(x))
         return Decoded(torch.stack(reported), point)
