@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import * as edits from "./edits.js";
 
-const CALM = 250; // milliseconds without a change of the marks before the model is asked about them
+const CALM = 150; // milliseconds without a change of the marks before the model is asked about them
 const PATIENCE = [1, 2, 4, 8]; // seconds before a studio that did not answer is asked again
 const AT_ONCE = 32; // photos per request: changed marks are taken up after at most so many
 
