@@ -250,12 +250,13 @@ class MultiView(nn.Module):
     def settle(self, compared: Compared, support: SupportViews) -> Estimate:
         """What all supports and views say of where the keypoints are, and the decoder from there."""
         network, voting = self.network, self.settings.voting
-        encoding = support.at(compared.supports, compared.views[0])
         if not voting.rounds:
+            encoding = support.at(compared.supports, compared.views[0])
             return Estimate(network.decode(compared.matched[0], encoding), None, compared.clear)
         if len(compared.views) == 2:
             seen = self._blend(compared, support)
         else:
+            encoding = support.at(compared.supports, compared.views[0])
             matched, places = compared.matched[0], support.places_at(compared.supports, compared.views[0])
             A = encoding.graph.normalised
             seen = Seen(matched, vote(matched.proposals.similarity, places, encoding.usable, A, voting), places)
