@@ -30,7 +30,7 @@ from edgecape.io.files import write_json
 from edgecape.matching.network import MatchingNetwork
 from edgecape.matching.settings import RereadingSettings
 from edgecape.runtime.torch_runtime import TorchRuntime
-from edgecape.training.decoder import EPISODES, DecoderTrainer, DecoderTraining
+from edgecape.training.decoder import EPISODES, DecoderTrainer, DecoderTraining, HidingSettings
 from edgecape.training.decoder_validation import (
     SKELETONS,
     DecoderValidation,
@@ -101,9 +101,10 @@ def train(options: argparse.Namespace) -> None:
             places=not options.without_places,
             votes=not (options.without_places or options.without_votes),
             rivals=options.rivals,
+            neighbours=options.neighbours,
         ),
         voting=not (options.without_places or options.without_votes),
-        hiding=replace(default.hiding, episodes=0.0 if options.without_hiding else default.hiding.episodes),
+        hiding=replace(default.hiding, episodes=options.hiding),
         learns=options.learns,
         steps=options.steps,
         learning_rate=options.learning_rate,
@@ -213,7 +214,8 @@ def main() -> None:
     arm.add_argument("--without-places", action="store_true")
     arm.add_argument("--without-votes", action="store_true")
     arm.add_argument("--rivals", action="store_true")
-    arm.add_argument("--without-hiding", action="store_true")
+    arm.add_argument("--neighbours", action="store_true")
+    arm.add_argument("--hiding", type=float, default=HidingSettings.episodes, help="share of episodes that hide some")
     arm.add_argument("--parts", type=int, default=0, help="learn from the first so many parts; 0: all that are there")
     arm.add_argument("--steps", type=int, default=20000)
     arm.add_argument("--learning-rate", type=float, default=DecoderTraining.learning_rate)

@@ -82,6 +82,8 @@ def test_all_that_predict_and_prompt_do_is_timed_and_drawn(tmp_path):
         "backbone, each of a batch": 1,
         "query, fast, each of a batch": 1,
         "query, best, each of a batch": 1,
+        "query, fast, beside supports": 2,
+        "query, best, beside supports": 2,
         "prompt": 2,
         "prompt, one more support": 2,
         "prompt, another edge": 1,

@@ -10,7 +10,7 @@ from torch import nn
 
 from edgecape.errors import SettingsError
 from edgecape.matching.network import build_network
-from edgecape.matching.rereading import Waves, start_local
+from edgecape.matching.rereading import Waves, seen_near, start_local
 from edgecape.matching.settings import MatchingSettings, RereadingSettings, VotingSettings
 from edgecape.matching.voting import dual_softmax
 from edgecape.model.attention import PositionedCrossAttention
@@ -138,3 +138,27 @@ def test_votes_bring_a_keypoint_without_similarity_where_the_others_want_it():
     square = torch.tensor([[0, 1, 1, 0], [1, 0, 0, 1], [1, 0, 0, 1], [0, 1, 1, 0]]) / 2
     voted = decoder.votes(logits.unflatten(-1, (6, 6)), places, torch.ones(1, 4, dtype=torch.bool), square[None])
     torch.testing.assert_close(voted[0, 2], places[0, 2], atol=0.03, rtol=0)
+
+
+@torch.no_grad()
+def test_neighbours_that_are_seen_draw_a_keypoint_near():
+    """A chain of three: the middle one looks where its ends are seen, and one that may be anywhere says little."""
+    waves, side = Waves(256, REACH), 16
+    centres = cell_centres(side, side)
+    cells, chain = waves(centres), torch.tensor([[[0.0, 1, 0], [0.5, 0, 0.5], [0, 1, 0]]])
+    place = centres[5 * side + 4]
+    seen = -50.0 * (centres - place).square().sum(dim=-1)  # logits of a clear peak
+    unseen = torch.zeros(side * side)
+    logits = torch.stack((seen, unseen, unseen))[None].unflatten(-1, (side, side))
+    near = seen_near(logits, cells, chain)[0]
+    pull = near @ cells.T  # (3, hw)
+    assert centres[pull[1].argmax()].sub(place).norm() < 0.1
+    assert pull[1].std() > 3 * pull[0].std()
+
+
+def test_edges_learn_from_where_neighbours_are_seen():
+    torch.manual_seed(0)
+    chain = torch.rand(2, 3, 3, requires_grad=True)
+    near = seen_near(torch.randn(2, 3, 4, 4), torch.randn(16, 8), chain)
+    near.square().sum().backward()
+    assert chain.grad.abs().min() > 0

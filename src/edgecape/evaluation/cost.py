@@ -203,6 +203,10 @@ def measure_speed(
     for number in shots:
         supports = [support(photo) for photo in photos[: number + 1]]
         make = functools.partial(model.prompt, supports[:number])
+        several = make()
+        for effort in efforts:
+            one = functools.partial(model.predict, several, photos[0], effort=effort)
+            found.append(Timing(f"query, {effort}, beside supports", number, *time_(one)))
         found.append(Timing("prompt", number, *time_(make, before=model.runtime.forget)))
 
         def known(make: Callable[[], object] = make) -> None:
@@ -231,27 +235,32 @@ def _seconds(run: Callable[[], object], pause: float, clock: Callable[[], float]
 
 
 def save_plot(timings: Sequence[Timing], path: str | os.PathLike[str]) -> None:
-    """Cost against keypoints, photos in a batch, supports, and what is edited, beside the backbone."""
+    """Cost against keypoints, photos in a batch and supports, and of what is edited, beside the backbone."""
     require("train", "a plot", "matplotlib")
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(11, 3.6), layout="constrained")
+    figure = Figure(figsize=(10, 7), layout="constrained")
     panels = {
         "one query": ("keypoints", ("query, best", "query, fast")),
         "each query of a batch": (
             "photos in the batch",
             ("query, best, each of a batch", "query, fast, each of a batch", "backbone, each of a batch"),
         ),
+        "one query beside several supports": (
+            "supports",
+            ("query, best, beside supports", "query, fast, beside supports"),
+        ),
         "one prompt": (
             "supports",
             ("prompt", "prompt, one more support", "prompt, keypoints moved", "prompt, another edge"),
         ),
     }
-    for axis, (title, (along, kinds)) in zip(figure.subplots(1, 3), panels.items(), strict=True):
+    for axis, (title, (along, kinds)) in zip(figure.subplots(2, 2).flat, panels.items(), strict=True):
         for what in kinds:
             points = sorted((timing.at, timing.ratio) for timing in timings if timing.what == what)
             if points:
-                axis.plot(*zip(*points, strict=True), marker="o", label=what.removesuffix(", each of a batch"))
+                label = what.removesuffix(", each of a batch").removesuffix(", beside supports")
+                axis.plot(*zip(*points, strict=True), marker="o", label=label)
         axis.axhline(1, color="grey", linestyle=":", label="one plain backbone pass (t_b)")
         axis.set(title=title, xlabel=along, ylabel="t_b", ylim=(0, None))
         axis.legend(fontsize=7)

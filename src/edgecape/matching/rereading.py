@@ -2,9 +2,10 @@
 published decoder, and then *choose* among the places that matching left open instead of moving away from one of them.
 
     e     = waves(point), v = waves(voted)                           where it is, and where the others vote it to be
-    x     = x + inject([e ; v])                                      the stream knows both
+    n     = Ã · mean of waves by the heatmap so far                  where its neighbours in the graph are seen
+    x     = x + inject([e ; v ; n])                                  the stream knows all of them
     x     = layer(x, e + position_mlp(e), image, cells, Ã)           a layer of the published decoder
-    logit = a · similarity + r · rivals + (q · [image ; cells] + g v · cells) / √d    q and g from x, 0 at the start
+    logit = a · similarity + r · rivals + (q · [image ; cells] + (g v + h n) · cells) / √d    q, g, h from x, 0 at first
     point = place of softmax(logit)                                  where the next layer looks
 
 What is read is the similarity, or, where there are votes (voting.py), the logarithm of the heatmap that they leave;
@@ -97,6 +98,11 @@ class RereadingLayer(DecoderLayer):
         if self.heed is not None:
             nn.init.zeros_(self.heed.weight)
             nn.init.zeros_(self.heed.bias)
+        self.inject_near = Linear(width, width) if rereading.neighbours else None
+        self.heed_near = Linear(width, 1) if rereading.neighbours else None
+        if self.heed_near is not None:
+            nn.init.zeros_(self.heed_near.weight)
+            nn.init.zeros_(self.heed_near.bias)
         self.norm = nn.LayerNorm(width)
         self.read = Linear(width, 2 * width)
         nn.init.zeros_(self.read.weight)
@@ -112,15 +118,18 @@ class RereadingLayer(DecoderLayer):
         similarity: Tensor,
         known: Tensor,
         voted: Tensor | None,
+        near: Tensor | None,
         usable: Tensor,
     ) -> Tensor:
         """x (B, K, d), image (B, hw, d), cells (hw, d), similarity (B, K, h, w), known (B, K, h, w), the logits so far,
-        voted (B, K, d), waves, usable (B, K) → logits (B, K, h, w)."""
+        voted and near (B, K, d), waves, usable (B, K) → logits (B, K, h, w)."""
         with torch.autocast(x.device.type, enabled=False):  # logits are exact whatever the layers are computed in
             x = self.norm(x.float())
             of_content, of_position = self.read(x).chunk(2, dim=-1)
             if self.heed is not None and voted is not None:
                 of_position = of_position + self.heed(x) * voted
+            if self.heed_near is not None and near is not None:
+                of_position = of_position + self.heed_near(x) * near
             added = torch.baddbmm(of_position @ cells.T, of_content, image.transpose(1, 2))
             logits = self.trust * similarity + (added / image.shape[-1] ** 0.5).view_as(similarity)
             return logits if self.yielding is None else logits + self.yielding * whose_cell(known, usable)
@@ -185,14 +194,24 @@ class RereadingDecoder(nn.Module):
         logits: list[Tensor] = []
         for layer in self.layers:
             assert isinstance(layer, RereadingLayer)
-            here, voted = self.waves(point), None
+            here, voted, near = self.waves(point), None, None
             known = (logits[-1] if logits else similarity).detach()
             x = x + layer.inject(here)
             if layer.inject_voted is not None and places is not None:
                 voted = self.waves(self.votes(known, places, usable, pose_graph.normalised))
                 x = x + layer.inject_voted(voted)
+            if layer.inject_near is not None:
+                near = seen_near(known, cells, pose_graph.normalised)
+                x = x + layer.inject_near(near)
             x = layer(x, here + self.position_mlp(here), image, cells, usable, pose_graph.normalised, structure)
-            logits.append(layer.reread(x, image, cells, similarity, known, voted, usable))
+            logits.append(layer.reread(x, image, cells, similarity, known, voted, near, usable))
             coordinates.append(self.place(logits[-1]))
             point = coordinates[-1].detach()
         return Reread(torch.stack(coordinates), torch.stack(logits))
+
+
+def seen_near(logits: Tensor, cells: Tensor, A_norm: Tensor) -> Tensor:
+    """Where the neighbours of each keypoint are seen, as waves (B, K, d): the mean of cells (hw, d) by the heatmaps of
+    logits (B, K, h, w), so that a neighbour that may be anywhere says little. Gradients reach the graph."""
+    with torch.autocast(logits.device.type, enabled=False):
+        return A_norm.float() @ (logits.flatten(2).softmax(dim=-1) @ cells)

@@ -56,6 +56,8 @@ class RereadingSettings:
     """Tell it at every layer where the others vote a keypoint to be (voting.py), along the graph; needs places."""
     rivals: bool = False
     """Tell it at every layer which cells other keypoints claim (voting.dual_softmax), so that two seldom share one."""
+    neighbours: bool = False
+    """Tell it at every layer where a keypoint's neighbours in the graph are seen, and let it look near them."""
     ridge: float = 0.005
     """Draws the fitted map from support to query, by which they vote, towards the identity."""
     reach: float = 0.12
