@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 
 import numpy as np
@@ -13,7 +14,7 @@ from edgecape.experiments import bias, components, graph_change, graphs, mask_ra
 from edgecape.experiments.arms import BOTH, FIXED, NONE, PREDICTED, Arm
 from edgecape.experiments.catalogue import EXPERIMENTS
 from edgecape.experiments.experiment import section_of
-from edgecape.experiments.lab import Condition, Lab, graphs_of
+from edgecape.experiments.lab import WAIT, Condition, Lab, graphs_of
 from edgecape.experiments.options import NAMES
 from edgecape.experiments.priors import AS_GIVEN, FULL, SELF_LOOPS, WRONG, wrong_name
 from edgecape.experiments.section import Section, Table, Value
@@ -309,3 +310,34 @@ def test_graphs_need_a_skeleton(lab: MakeLab) -> None:
     object.__setattr__(world.measured, "categories", tuple(bare))
     with pytest.raises(DataError, match="has a skeleton"):
         graphs.with_skeleton(world.measured)
+
+
+def test_what_was_measured_needs_no_model(lab: MakeLab, tmp_path) -> None:
+    """Results of another machine, without its models: nothing is trained for them, and a further arm still is."""
+    here = Condition(1)
+    before = lab(out=tmp_path / "one", seeds=1).measure([FIXED], [here])[here]
+    shutil.copytree(tmp_path / "one/results", tmp_path / "two/results")
+    world = lab(out=tmp_path / "two", seeds=1)
+    after = world.measure([FIXED], [here])[here]
+    assert not (tmp_path / "two/stages").exists()
+    assert np.array_equal(before["fixed"][0].distance, after["fixed"][0].distance, equal_nan=True)
+    world.measure([FIXED, NONE], [here])
+    assert all("none" in folder.name for folder in (tmp_path / "two/stages").iterdir() if folder.is_dir())
+
+
+def test_a_stage_that_another_process_trains_is_waited_for(lab: MakeLab, tmp_path, monkeypatch) -> None:
+    world = lab(out=tmp_path, seeds=1)
+    stage = world.chains([FIXED])["fixed", 0][0]
+    taken, slept = stage.lock(), []
+    assert taken.take()
+
+    def sleep(seconds: float) -> None:
+        """The other one ends."""
+        if seconds == WAIT:
+            slept.append(seconds)
+            stage.run()
+            taken.release()
+
+    monkeypatch.setattr("edgecape.experiments.lab.time.sleep", sleep)
+    world.prepare([FIXED])
+    assert len(slept) == 1 and all(one.is_done() for one in world.chains([FIXED])["fixed", 0])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -35,6 +36,7 @@ from edgecape.weights.backbones import fingerprint, load_backbone
 from edgecape.weights.store import Stored, find_model, load_model
 
 Say = Callable[[str], None]
+WAIT = 2.0  # seconds, for a stage that another process trains
 
 
 @dataclass(frozen=True)
@@ -142,9 +144,9 @@ class Lab:
         """Stages of what has to be trained, by arm and seed."""
         return {
             (arm.name, seed): self._chain(arm, seed)
+            for seed in range(self.budget.seeds)
             for arm in arms
             if not self._is_ready(arm)
-            for seed in range(self.budget.seeds)
         }
 
     def _chain(self, arm: Arm, seed: int) -> list[Stage]:
@@ -163,9 +165,10 @@ class Lab:
     def encoded(self) -> EncodedData:
         return EncodedData(self.runtime(self.options.model), self.train, self.budget.encoded, self.out / "encoded")
 
-    def prepare(self, arms: Iterable[Arm]) -> None:
-        """Train what is not there yet, having said what that costs."""
-        left = list({stage.key: stage for chain in self.chains(arms).values() for stage in chain}.values())
+    def prepare(self, arms: Iterable[Arm], only: Collection[tuple[str, int]] | None = None) -> None:
+        """Train what is not there yet, having said what that costs. only: of which arms and seeds; None: all."""
+        chains = [chain for which, chain in self.chains(arms).items() if only is None or which in only]
+        left = list({stage.key: stage for chain in chains for stage in chain}.values())
         left = [stage for stage in left if not stage.is_done()]
         if not left:
             return
@@ -179,9 +182,22 @@ class Lab:
             self.say(f"  {sum(stage.kind == kind for stage in left)} × {kind}: {each:.2f} s a step")
         if self.options.regime == "ours" and self.encoded.missing():
             self.say(f"first {self.encoded.missing()} episodes are encoded for them")
-        for number, stage in enumerate(left):
-            self.say(f"stage {number + 1} of {len(left)}: {stage.name}; {duration(seconds(left[number:]))} left")
+        while left:
+            if not any(self._run_alone(stage, duration(seconds(left))) for stage in left if stage.can_begin()):
+                time.sleep(WAIT)  # others are training what the rest stands on
+            left = [stage for stage in left if not stage.is_done()]
+
+    def _run_alone(self, stage: Stage, left: str) -> bool:
+        """Train a stage, unless another process does, or has."""
+        lock = stage.lock()
+        try:
+            if not lock.take() or stage.is_done():
+                return False
+            self.say(f"{stage.name}; {left} left")
             stage.run()
+            return True
+        finally:
+            lock.release()
 
     def model(self, arm: Arm, seed: int) -> Model:
         place = (arm.name, arm.method, seed)
@@ -225,21 +241,24 @@ class Lab:
     # --- results -----------------------------------------------------------------------------------------
 
     def measure(self, arms: Sequence[Arm], conditions: Sequence[Condition]) -> dict[Condition, Results]:
-        """Every arm in every condition on the same pairs; what was measured before is read."""
-        self.prepare(arms)
+        """Every arm in every condition on the same pairs; what was measured before is read, and needs no model."""
         wanted: dict[Condition, dict[str, list[str]]] = {}
-        missing: dict[tuple[int, float], dict[FeatureStore, dict[str, Method]]] = {}
-        runs: dict[int, ModelMethod] = {}
+        left: list[tuple[Arm, int, Condition, str]] = []
         for condition in conditions:
             for arm in arms:
                 for seed in range(self.seeds(arm)):
-                    model = self.model(arm, seed)
-                    key = self._key([model.key, model.told, model.decodes], condition)
+                    key = self._key(self._identity(arm, seed), condition)
                     wanted.setdefault(condition, {}).setdefault(arm.name, []).append(key)
                     if not self._place(key).is_file():
-                        run = runs.setdefault(id(model.network), ModelMethod(model.network))
-                        methods = missing.setdefault((condition.shots, condition.cover), {})
-                        methods.setdefault(model.store, {})[key] = method_of(model, run, condition.skeleton)
+                        left.append((arm, seed, condition, key))
+        self.prepare(arms, {(arm.name, seed) for arm, seed, *_ in left})
+        missing: dict[tuple[int, float], dict[FeatureStore, dict[str, Method]]] = {}
+        runs: dict[int, ModelMethod] = {}
+        for arm, seed, condition, key in left:
+            model = self.model(arm, seed)
+            run = runs.setdefault(id(model.network), ModelMethod(model.network))
+            methods = missing.setdefault((condition.shots, condition.cover), {})
+            methods.setdefault(model.store, {})[key] = method_of(model, run, condition.skeleton)
         for (shots, cover), by_store in missing.items():
             self._evaluate(by_store, shots, cover)
         return {
@@ -263,6 +282,13 @@ class Lab:
         if missing:
             self._evaluate({store: missing}, shots, 0.0)
         return {name: [Result.load(self._place(key))] for name, key in keys.items()}
+
+    def _identity(self, arm: Arm, seed: int) -> list[object]:
+        """Of a model and how it is told of the graph, whether it is there or still has to be trained."""
+        if self._is_ready(arm):
+            model = self.model(arm, seed)
+            return [model.key, model.told, model.decodes]
+        return [self._chain(arm, seed)[-1].key, None, arm.preset.decodes]
 
     def _key(self, what: object, condition: Condition) -> str:
         return digest([what, asdict(condition), data_fingerprint(self.measured), self.budget.episodes])

@@ -93,6 +93,7 @@ class OurStages:
             run=run,
             kind=f"graph {settings.graph}, bias {settings.bias}, {settings.learns} learns",
             time_step=lambda: step_seconds(self.base, settings),
+            before=before,
         )
 
 

@@ -20,6 +20,7 @@ from edgecape.data.features import FeatureStore
 from edgecape.experiments.arms import Arm
 from edgecape.experiments.options import Budget, digest
 from edgecape.io.files import read_json
+from edgecape.io.locks import Lock
 from edgecape.matching.network import build_network
 from edgecape.model.settings import NetworkSettings
 from edgecape.training.loop import hide, train
@@ -44,14 +45,22 @@ class Stage:
     run: Callable[[], object]  # begins it, or goes on with it
     kind: str  # a step of two stages of one kind takes equally long
     time_step: Callable[[], float]  # seconds, measured
+    before: Stage | None = None  # where it begins
 
     def is_done(self) -> bool:
         config = self.model / CONFIG
         return config.is_file() and read_json(config)["training"]["step"] >= self.steps
 
+    def can_begin(self) -> bool:
+        return self.before is None or self.before.is_done()
+
+    def lock(self) -> Lock:
+        """Whoever has it trains it."""
+        return Lock(self.model.parent.with_suffix(".lock"), "an experiment")
+
 
 def published_recipe(sizes: NetworkSettings, budget: Budget) -> TrainSettings:
-    """The paper's, with the learning rate, length and batch of a budget."""
+    """The paper's, with the learning rate, length, batch, dropout and precision of a budget."""
     paper = recipe("paper")
     common: dict[str, Any] = {"learning_rate": budget.learning_rate, "warmup": budget.warmup}
     if budget.steps:
@@ -62,7 +71,8 @@ def published_recipe(sizes: NetworkSettings, budget: Budget) -> TrainSettings:
     episodes = replace(
         paper.episodes, steps_per_epoch=budget.steps, views=budget.views, most_objects=budget.most_objects
     )
-    return replace(paper, network=sizes, phases=tuple(phases), episodes=episodes, batch=budget.batch)
+    cheaper: dict[str, Any] = {"batch": budget.batch, "mixed_precision": budget.precision}
+    return replace(paper, network=sizes, phases=tuple(phases), episodes=episodes, **cheaper)
 
 
 def arm_settings(arm: Arm, recipe: TrainSettings) -> TrainSettings:
@@ -98,7 +108,9 @@ class PublishedStages:
 
     def chain(self, arm: Arm, seed: int) -> list[Stage]:
         backbone = self.store.backbone
-        sizes = replace(self.sizes, backbone=backbone.settings, channels=backbone.channels)
+        sizes = replace(
+            self.sizes, backbone=backbone.settings, channels=backbone.channels, dropout=self.budget.dropout
+        )
         whole = arm_settings(arm, published_recipe(sizes, self.budget))
         stages: list[Stage] = []
         for number in range(len(whole.phases)):
@@ -123,6 +135,7 @@ class PublishedStages:
             run=run,
             kind=f"graph {phase.graph}, bias {phase.bias}, {phase.graph_loss}, {settings.network.channels} channels",
             time_step=lambda: step_seconds(settings, dataset, store),
+            before=before,
         )
 
 
@@ -146,8 +159,10 @@ def step_seconds(settings: TrainSettings, dataset: Dataset, store: FeatureStore)
     for step in range(TIMED + 1):  # the first warms up
         if step == 1:
             began = time.perf_counter()
+        with torch.autocast("cpu", torch.bfloat16, enabled=settings.mixed_precision == "bf16"):
+            terms = objective(batch, hidden)
         optimiser.zero_grad()
-        torch.stack(list(objective(batch, hidden).values())).sum().backward()
+        torch.stack([term.float() for term in terms.values()]).sum().backward()
         optimiser.step()
     return (time.perf_counter() - began) / TIMED
 

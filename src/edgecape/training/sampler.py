@@ -51,7 +51,7 @@ class EpisodeSettings:
     most_objects: int = 0
     """Use only so many objects of a category, the first in the file; 0: all."""
     views: int = 0
-    """Crops per object, shared by all epochs, so that features can be cached: the first is the crop as it is evaluated,
+    """Crops per object, shared by all epochs and seeds, so that features can be cached: the first is the crop as it is evaluated,
     the others are augmented; 0: new augmented crops every time."""
     match_facing: bool = False
     """Mirror supports that face another way than the query: every third view is the mirror image of the one two before
@@ -184,9 +184,10 @@ class EpisodeSampler:
         where = (instance.image, instance.box, self.store.size)
         if settings.views and number == 0:
             return plain_crop(*where)
-        crop = augmented_crop(*where, settings.augment, self.seed, instance.index, number, symmetric)
+        seed = 0 if settings.views else self.seed  # what is cached serves every run
+        crop = augmented_crop(*where, settings.augment, seed, instance.index, number, symmetric)
         if self._is_covered(number):
-            return crop.covered(settings.cover, (self.seed, instance.index, number, 3))
+            return crop.covered(settings.cover, (seed, instance.index, number, 3))
         return crop
 
     def _facing_crops(self, supports: list[Instance], query: Instance, rng: np.random.Generator) -> list[Crop]:
