@@ -51,8 +51,9 @@ class Installation:
         self.folder = folder
         venv.create(folder / "venv", with_pip=False)
         base = {"base": str(folder / "venv"), "platbase": str(folder / "venv")}
-        self.site = Path(sysconfig.get_path("purelib", "venv", base))
-        self.scripts = Path(sysconfig.get_path("scripts", "venv", base))
+        scheme = "nt" if os.name == "nt" else "posix_prefix"  # "venv", which is one of them, is not known before 3.11
+        self.site = Path(sysconfig.get_path("purelib", scheme, base))
+        self.scripts = Path(sysconfig.get_path("scripts", scheme, base))
         pip = [sys.executable, "-m", "pip", "--python", self.scripts / "python", "install"]
         run([*pip, "--quiet", "--no-deps", "--no-index", wheel])
 

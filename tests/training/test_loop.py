@@ -329,3 +329,16 @@ def test_a_loss_that_is_no_number(data, photos, tmp_path):
     phase = replace(PHASES["base"], epochs=1, learning_rate=1e20, warmup=0)
     with pytest.raises(EdgeCapeError, match="learning rate"):
         train(training(30, phases=(phase,)), data, store(photos / "cache"), tmp_path / "run")
+
+
+def test_two_trainings_of_one_process_may_differ_in_precision(photos: Path, data, tmp_path: Path):
+    """Rounded products change the losses a little, and nothing else."""
+    losses = {}
+    for precision in ("no", "bf16", "no"):
+        folder = tmp_path / f"{precision}-{len(losses)}"
+        settings = replace(training(2), mixed_precision=precision)
+        train(replace(settings, phases=settings.phases[:1]), data, store(photos / "cache"), folder)
+        (entry, *_) = (one for one in read_log(folder) if "proposal_loss" in one)
+        losses.setdefault(precision, []).append(entry["proposal_loss"])
+    assert losses["no"][0] == losses["no"][1] != losses["bf16"][0]
+    assert losses["bf16"][0] == pytest.approx(losses["no"][0], rel=0.05)

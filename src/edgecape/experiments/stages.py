@@ -108,9 +108,7 @@ class PublishedStages:
 
     def chain(self, arm: Arm, seed: int) -> list[Stage]:
         backbone = self.store.backbone
-        sizes = replace(
-            self.sizes, backbone=backbone.settings, channels=backbone.channels, dropout=self.budget.dropout
-        )
+        sizes = replace(self.sizes, backbone=backbone.settings, channels=backbone.channels, dropout=self.budget.dropout)
         whole = arm_settings(arm, published_recipe(sizes, self.budget))
         stages: list[Stage] = []
         for number in range(len(whole.phases)):

@@ -215,7 +215,10 @@ def _in_json(path: Path) -> list[str]:
 
 def _in_csv(path: Path) -> list[str]:
     with shared.opened_csv(path) as file:
-        heading = next(csv.reader(file), [])
+        try:
+            heading = next(csv.reader(file), [])
+        except csv.Error:  # NUL, for Python 3.10; later ones take it for a cell like any other
+            return []
     if heading[:1] == ["scorer"]:
         return ["deeplabcut"]
     return ["csv"] if set(tidy.NEEDED) <= set(heading) else []

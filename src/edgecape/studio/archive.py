@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import zipfile
 import zlib
 from pathlib import Path
@@ -38,8 +39,11 @@ def write_archive(store: ProjectStore, target: Path) -> Path:
 def open_archive(store: ProjectStore, file: IO[bytes]) -> Project:
     """Replace the project by that of the archive, after all of it was found to be good."""
     with store.scratching() as folder:
+        upload = folder / "upload.zip"  # not `file` itself: Python 3.10 cannot seek in what was uploaded
+        with storing(), upload.open("wb") as copy:
+            shutil.copyfileobj(file, copy)
         try:
-            with zipfile.ZipFile(file) as archive:
+            with zipfile.ZipFile(upload) as archive:
                 ids = _check(archive.infolist(), store.limits)
                 content = json.loads(_unpack(archive, FILE, store.limits.json_bytes))
                 stored = Stored.of(content, FILE)

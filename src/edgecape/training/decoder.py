@@ -112,7 +112,9 @@ def build(base: Stored, settings: DecoderTraining) -> MatchingNetwork:
     # The predictor sees keypoints only: their tokens say what they look like, and a step stays cheap.
     network = replace(base.config.network, predictor_sees_image=False, dropout=settings.dropout)
     torch.manual_seed(settings.seed)
-    everything = replace(matching, rereading=replace(settings.rereading, places=True, votes=True, rivals=True, neighbours=True))
+    everything = replace(
+        matching, rereading=replace(settings.rereading, places=True, votes=True, rivals=True, neighbours=True)
+    )
     whole = MatchingNetwork(replace(network, graph="predicted", bias="markov"), everything)
     start_new_parts(whole)
     found = MatchingNetwork(replace(network, graph=settings.graph, bias=settings.bias), matching)

@@ -50,7 +50,8 @@ def train(
     from accelerate.utils import DistributedDataParallelKwargs
 
     accelerator = Accelerator(
-        mixed_precision=settings.mixed_precision,
+        # bf16 needs no scaling: the loop sees to it, and two trainings in one process may differ in it
+        mixed_precision="fp16" if settings.mixed_precision == "fp16" else "no",
         kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
     )
     check(settings, dataset, folder, start, accelerator.num_processes)
@@ -249,7 +250,10 @@ class PhaseTrainer:
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group["factor"]
         self.objective.train()
-        terms = self.objective(batch.to(accelerator.device), hidden.to(accelerator.device))
+        rounded = torch.autocast(accelerator.device.type, torch.bfloat16, enabled=settings.mixed_precision == "bf16")
+        with rounded:
+            terms = self.objective(batch.to(accelerator.device), hidden.to(accelerator.device))
+        terms = {name: term.float() for name, term in terms.items()}
         loss = torch.stack(list(terms.values())).sum()
         if not torch.isfinite(loss):
             raise EdgeCapeError(f"the loss is {loss.item()} at step {step}; lower the learning rate or clip gradients")
