@@ -51,8 +51,8 @@ class EpisodeSettings:
     most_objects: int = 0
     """Use only so many objects of a category, the first in the file; 0: all."""
     views: int = 0
-    """Crops per object, shared by all epochs and seeds, so that features can be cached: the first is the crop as it is evaluated,
-    the others are augmented; 0: new augmented crops every time."""
+    """Crops per object, shared by all epochs and seeds, so that features can be cached: the first is the crop as it is
+    evaluated, the others are augmented; 0: new augmented crops every time."""
     match_facing: bool = False
     """Mirror supports that face another way than the query: every third view is the mirror image of the one two before
     it. For networks that look at mirrored supports too."""
