@@ -22,6 +22,7 @@ from edgecape.model.network import Network
 
 RIGHT_WITHIN = 0.1  # of the box's longer side
 SHOTS = (1, 5)
+PENALTY = 0.03  # of coefficients: what tells best on categories that were left out (docs/experiments/scores.md)
 WAYS = {"names told": True, "names not told": False}
 
 
@@ -86,7 +87,7 @@ def fit_balanced(samples: Samples) -> Calibration | None:
     return fit(samples.features, samples.right, samples.balance)
 
 
-def fit(features: Tensor, right: Tensor, weight: Tensor | None = None, penalty: float = 1e-3) -> Calibration:
+def fit(features: Tensor, right: Tensor, weight: Tensor | None = None, penalty: float = PENALTY) -> Calibration:
     """Features (n, F) of keypoints and whether each was right (n,) → calibration.
 
     weight (n,): how much each counts, for instance so that all categories count the same.
@@ -99,7 +100,7 @@ def fit(features: Tensor, right: Tensor, weight: Tensor | None = None, penalty: 
     return Calibration(blank.mean, blank.deviation, tuple(theta[:-1].tolist()), float(theta[-1]))
 
 
-def logistic_regression(x: Tensor, y: Tensor, weight: Tensor | None = None, penalty: float = 1e-3) -> Tensor:
+def logistic_regression(x: Tensor, y: Tensor, weight: Tensor | None = None, penalty: float = PENALTY) -> Tensor:
     """Coefficients (F,) of x (n, F), whose last column is constant and not penalised, for y (n,) by Newton steps."""
     x, y = x.double(), y.double()
     share = torch.ones_like(y) if weight is None else weight.double()
