@@ -120,32 +120,36 @@ def train(options: argparse.Namespace) -> None:
 
 
 def measure(options: argparse.Namespace) -> None:
-    """Arms beside each other on the same pairs, and the differences between them and between skeletons."""
+    """Arms beside each other on the same pairs, and the differences between them and between skeletons. Runs whose
+    names differ in a number at the end are seeds of one arm."""
     torch.set_num_threads(1)
     val = joined([read(root, "val") for root in options.data])
     names, table = [category.name for category in val.categories], pair_table(options.data, val)
     groups = {"all": names} | json.loads((options.encoded / GROUPS).read_text())
     chosen = {group: [names.index(name) for name in members] for group, members in groups.items()}
-    networks: dict[str, MatchingNetwork | None] = {"start": None}
+    arms: dict[str, list[MatchingNetwork | None]] = {"start": [None]}
     for folder in options.runs:
         network = load_model(folder / "model").network().eval()
         assert isinstance(network, MatchingNetwork)
-        networks[folder.name] = network
+        arms.setdefault(folder.name.rstrip("0123456789").rstrip("-"), []).append(network)
     report: dict[str, Any] = {}
     for condition in ("val", "covered"):
         parts = {names.index(name): part for name, part in load_parts(options.encoded / condition).items()}
-        results: dict[tuple[str, str], Result] = {}
-        for name, network in networks.items():
-            told = network is not None and network.settings.graph != "none"
+        results: dict[tuple[str, str], list[Result]] = {}
+        for name, seeds in arms.items():
+            told = seeds[0] is not None and seeds[0].settings.graph != "none"
             for skeleton, change in {"as given": None, **(SKELETONS if told else {})}.items():
-                points = {index: predictions(network, parts[index], change) for index in table}
-                off = {index: off_by(points[index], parts[index]) for index in table}
-                results[name, skeleton] = result(val, table, off)
-                rows = report[f"{condition}, {name}, {skeleton}"] = in_groups(
-                    summarise(results[name, skeleton], chosen)
-                )
-                met = [100 * np.nanmean(collapsed(points[index], parts[index])) for index in table]
+                met: list[float] = []
+                for network in seeds:
+                    points = {index: predictions(network, parts[index], change) for index in table}
+                    off = {index: off_by(points[index], parts[index]) for index in table}
+                    results.setdefault((name, skeleton), []).append(result(val, table, off))
+                    met += [100 * float(np.nanmean(collapsed(points[index], parts[index]))) for index in table]
+                found = results[name, skeleton]
+                rows = report[f"{condition}, {name}, {skeleton}"] = in_groups(summarise(found, chosen))
                 rows["collapsed"] = [round(float(np.mean(met)), 2)]
+                rows["seeds"] = [round(100 * one.metrics()["mPCK@5"], 2) for one in found]
+                print(condition, name, skeleton, *rows.values(), flush=True)
         voted = result(val, table, {index: off_by(by_votes(parts[index]), parts[index]) for index in table})
         report[f"{condition}, votes without training"] = in_groups(summarise(voted, chosen))
         for number in (2, 3):
@@ -154,6 +158,8 @@ def measure(options: argparse.Namespace) -> None:
         for a, b in combinations(results, 2):
             if a[0] == b[0] or a[1] == b[1] == "as given":
                 rows = in_groups(difference(results[b], results[a], chosen))
+                wider = in_groups(difference(results[b], results[a], {"all": chosen["all"]}, over_categories=True))
+                rows["other categories too"] = wider["all"]
                 report[f"{condition}, {', '.join(b)} − {', '.join(a)}"] = rows
     write_json(options.out, report, indent=1)
     for name, rows in report.items():

@@ -34,14 +34,14 @@ def test_from_photos_to_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 
     run(monkeypatch, "encode", "--data", data, "--out", encoded, "--model", model, "--parts", 2, "--part-size", 20)
     assert json.loads((encoded / "groups.json").read_text()) == {"known": ["lamp"], "new": ["torch"]}
-    arms = {"none": ("--graph", "none"), "fixed": ()}
+    arms = {"none": ("--graph", "none"), "fixed-0": ("--neighbours",), "fixed-1": ("--neighbours", "--seed", 1)}
     for name, told in arms.items():
         out = tmp_path / name
         steps = ("--steps", 2, "--validate-every", 2)
         run(monkeypatch, "train", encoded, "--model", model, "--out", out, *steps, *told)
         log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
         assert [entry["step"] for entry in log if "val" in entry] == [0, 2]
-    options = ("--graph", "predicted", "--learns", "graph", "--start", tmp_path / "fixed", "--steps", 1, "--parts", 1)
+    options = ("--graph", "predicted", "--learns", "graph", "--start", tmp_path / "fixed-0", "--steps", 1, "--parts", 1)
     run(monkeypatch, "train", encoded, "--model", model, "--out", tmp_path / "graph", *options)
 
     table = tmp_path / "table.json"
@@ -51,7 +51,10 @@ def test_from_photos_to_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert rows["val, start, as given"]["all"][0] <= rows["val, best of 2 peaks"]["all"][0]
     assert "val, none, permuted" not in rows  # it is told nothing of a skeleton
     for name, row in rows.items():
-        assert set(row) - {"collapsed"} == {"all", "known", "new"}, name
+        differs = {"other categories too"} if " − " in name else set()
+        assert set(row) - {"collapsed", "seeds"} == {"all", "known", "new"} | differs, name
         mean, low, high = row["all"]
         assert low <= mean <= high, name
+    both = rows["val, fixed, as given"]
+    assert len(both["seeds"]) == 2 and both["all"][0] == pytest.approx(sum(both["seeds"]) / 2, abs=0.02)
     assert "covered, fixed, wrong edges − fixed, as given" in capsys.readouterr().out
