@@ -152,6 +152,7 @@ def measure(options: argparse.Namespace) -> None:
                 print(condition, name, skeleton, *rows.values(), flush=True)
         voted = result(val, table, {index: off_by(by_votes(parts[index]), parts[index]) for index in table})
         report[f"{condition}, votes without training"] = in_groups(summarise(voted, chosen))
+        results["votes without training", "as given"] = [voted]
         for number in (2, 3):
             best = result(val, table, {index: best_of_peaks(parts[index], number) for index in table})
             report[f"{condition}, best of {number} peaks"] = in_groups(summarise(best, chosen))

@@ -125,6 +125,30 @@ def test_settings_that_contradict():
         RereadingSettings(places=False)
     with pytest.raises(SettingsError, match="reach 0"):
         RereadingSettings(reach=0)
+    with pytest.raises(SettingsError, match="share is 1.5"):
+        RereadingSettings(share=1.5)
+
+
+@torch.no_grad()
+def test_a_share_of_what_it_says_is_between_what_it_reads_and_what_it_says():
+    episode = tiny.episode(5, seed=3, grid=(6, 6))
+    networks = {
+        share: tiny.network(matching=replace(TOLD, rereading=replace(TOLD.rereading, share=share)), dropout=0.0)
+        for share in (0.0, 0.5, 1.0)
+    }
+    found, learning = {}, []
+    for share, network in networks.items():
+        encoded = network.encode_support(episode.support, episode.visible, episode.prior, episode.coordinates)
+        matched = network.match(network.query_cells(episode.query), encoded)
+        read = matched.proposals.similarity
+        found[share] = network.reread(matched, encoded, read, matched.proposals.peak)
+        assert torch.equal(found[share].logits[0], found[0.0].logits[0])  # earlier layers are as they are
+        learning.append(network.train().reread(matched, encoded, read, matched.proposals.peak).logits)
+    assert torch.equal(found[0.0].logits[-1], read)
+    for logits in learning:
+        torch.testing.assert_close(logits, found[1.0].logits)
+    torch.testing.assert_close(found[0.5].logits[-1], (read + found[1.0].logits[-1]) / 2)
+    torch.testing.assert_close(found[0.5].coordinates[-1], locate(found[0.5].logits[-1]).peak)
 
 
 @torch.no_grad()

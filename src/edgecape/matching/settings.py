@@ -62,6 +62,9 @@ class RereadingSettings:
     """Draws the fitted map from support to query, by which they vote, towards the identity."""
     reach: float = 0.12
     """How near two places are alike: the deviation of the bell that the product of their codes is, in frame sides."""
+    share: float = 1.0
+    """How much its logits count, beside those that it reads, where the last layer finds places. While it learns, each
+    layer is judged by its own alone."""
     local_heads: int = 4
     """Heads of its cross-attention that start by looking at what is near a keypoint; fewer than there are heads."""
 
@@ -70,6 +73,8 @@ class RereadingSettings:
             raise SettingsError("votes need places: a neighbour votes by where both lie in the supports")
         if self.ridge <= 0 or self.reach <= 0:
             raise SettingsError(f"ridge is {self.ridge} and reach {self.reach}; both must be above 0")
+        if not 0 <= self.share <= 1:
+            raise SettingsError(f"share is {self.share}; give 0 (what it reads alone) to 1 (what it says alone)")
 
 
 @dataclass(frozen=True)
