@@ -10,9 +10,10 @@ published decoder, and then *choose* among the places that matching left open in
 
 What is read is the similarity, or, where there are votes (voting.py), the logarithm of the heatmap that they leave;
 the place is found as it would be without this decoder. Rivals are the other keypoints: a cell that they claim is less
-likely this one's. The last layer's logits may be averaged with those that it reads (`share`): it then finds keypoints
-that are covered, and leaves alone what is seen clearly. At the start (a = 1, r = 0) every layer repeats what it reads; what is learned can only choose
-differently. The parts of it that know nothing of the graph are the same whatever the graph is.
+likely this one's. At the start (a = 1, r = 0) every layer repeats what it reads; what is learned can only choose
+differently. The last layer's logits may be averaged with those that it reads (`share`): it then finds keypoints that
+are covered, and leaves alone what is seen clearly. The parts of it that know nothing of the graph are the same whatever
+the graph is.
 
 Places are told by waves of our own. The published ones are at most one period per frame: two places a cell apart differ
 by less than a hundredth of their norm, and no product of them has a peak. Products of these are bell-shaped.
