@@ -49,7 +49,7 @@ class Budget:
     steps: int = 1700
     """Of a stage, as published; 0: the paper's 100 epochs."""
     batch: int = 16
-    learning_rate: float = 4e-4
+    learning_rate: float = 1e-4
     warmup: int = 200
     dropout: float = 0.0
     """0.1 as published; where photos are seen a few times only, it costs half of a step on a processor and saves nobody
