@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from edgecape.errors import DataError
 from edgecape.experiments import figures
+from edgecape.experiments.options import Options, command
 from edgecape.experiments.report import page
 from edgecape.experiments.section import Section, Table, Value
 
@@ -136,3 +138,12 @@ def test_bars_show_what_they_are_given() -> None:
     drawn = figures.bars("b", "", groups, "mPCK")
     assert drawn.data == {"1-shot": {"none": 60, "fixed": 61}, "5-shot": {"fixed": 70}}
     assert all(f">{label}</text>" in drawn.svg for label in ("1-shot", "5-shot", "none", "fixed", "mPCK"))
+
+
+def test_a_command_names_models_without_the_folders_of_this_machine() -> None:
+    given = ("predicted + bias=/home/me/runs/both-0/model", "none=none-0/model")
+    said = command("benchmark", Options((Path("/home/me/mpmini"),), regime="ours", models=given))
+    assert said == (
+        "edgecape experiment benchmark mpmini --regime ours --models 'predicted + bias=both-0/model' "
+        "--models none=none-0/model"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -161,8 +162,11 @@ def command(name: str, options: Options) -> str:
         else:
             several = value if isinstance(value, tuple) else (value,)
             words.append(f"--{option} {' '.join(map(str, several))}")
-    for option in ("models", "methods", "backbones"):
-        words += [f"--{option} {value}" for value in getattr(options, option)]
+    given = [
+        f"{arm}={'/'.join(Path(folder).parts[-2:])}" for arm, folders in options.given().items() for folder in folders
+    ]
+    for option, values in (("models", given), ("methods", options.methods), ("backbones", options.backbones)):
+        words += [f"--{option} {shlex.quote(value)}" for value in values]
     return " ".join(words)
 
 
