@@ -22,7 +22,7 @@ from edgecape.matching.lora import LoRA
 from edgecape.matching.rereading import Reread, RereadingDecoder
 from edgecape.matching.settings import MatchingSettings
 from edgecape.model.constants import constant
-from edgecape.model.linear import Linear
+from edgecape.model.linear import Linear, silence
 from edgecape.model.network import Matched, Network, Output, SupportEncoding
 from edgecape.model.pose_graph import PoseGraph
 from edgecape.model.positions import sine_of_coordinates
@@ -39,9 +39,8 @@ class MatchingNetwork(Network):
         self.direct = nn.Parameter(torch.tensor(matching.logit_scale / 2)) if matching.direct_cosine else None
         layers = len(settings.backbone.layers)
         self.lora = LoRA(matching.lora, settings.channels // layers) if matching.lora.blocks else None
-        if self.layout_proj is not None:  # starts silent
-            nn.init.zeros_(self.layout_proj.weight)
-            nn.init.zeros_(self.layout_proj.bias)
+        if self.layout_proj is not None:
+            silence(self.layout_proj)
         if matching.rereading is not None:
             near = matching.voting.near if matching.voting.rounds else None
             self.decoder = RereadingDecoder(settings, matching.rereading, near)  # type: ignore[assignment]

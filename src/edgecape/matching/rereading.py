@@ -32,7 +32,7 @@ from edgecape.matching.settings import RereadingSettings
 from edgecape.matching.voting import from_neighbours, mean_shift_mode, whose_cell, within_two_hops
 from edgecape.model.attention import PositionedCrossAttention
 from edgecape.model.decoder import DecoderLayer, bias_structure
-from edgecape.model.linear import Linear
+from edgecape.model.linear import Linear, silence
 from edgecape.model.pose_graph import PoseGraph
 from edgecape.model.proposals import cell_centres, locate
 from edgecape.model.settings import NetworkSettings
@@ -97,18 +97,13 @@ class RereadingLayer(DecoderLayer):
         self.inject = Linear(width, width)
         self.inject_voted = Linear(width, width) if rereading.votes else None
         self.heed = Linear(width, 1) if rereading.votes else None  # the votes; not at all at the start
-        if self.heed is not None:
-            nn.init.zeros_(self.heed.weight)
-            nn.init.zeros_(self.heed.bias)
         self.inject_near = Linear(width, width) if rereading.neighbours else None
         self.heed_near = Linear(width, 1) if rereading.neighbours else None
-        if self.heed_near is not None:
-            nn.init.zeros_(self.heed_near.weight)
-            nn.init.zeros_(self.heed_near.bias)
         self.norm = nn.LayerNorm(width)
         self.read = Linear(width, 2 * width)
-        nn.init.zeros_(self.read.weight)
-        nn.init.zeros_(self.read.bias)
+        for layer in (self.heed, self.heed_near, self.read):
+            if layer is not None:
+                silence(layer)
         self.trust = nn.Parameter(torch.ones(()))  # in the similarity
         self.yielding = nn.Parameter(torch.zeros(())) if rereading.rivals else None  # to rivals
 
@@ -156,8 +151,7 @@ class RereadingDecoder(nn.Module):
         self.place_mlp = (
             nn.Sequential(Linear(width, width), nn.GELU(), Linear(width, width)) if rereading.places else None
         )
-        nn.init.zeros_(self.position_mlp[-1].weight)  # type: ignore[arg-type]
-        nn.init.zeros_(self.position_mlp[-1].bias)  # type: ignore[arg-type]
+        silence(self.position_mlp[-1])  # type: ignore[arg-type]
 
     def place(self, logits: Tensor) -> Tensor:
         """Logits (B, K, h, w) → (B, K, 2)."""

@@ -13,13 +13,14 @@ network's own layers are set so that similarity is the cosine of (centred, PCA-r
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from edgecape.matching.edges import LogLinearPoseGraph
 from edgecape.matching.network import MatchingNetwork
 from edgecape.matching.settings import MatchingSettings
 from edgecape.model.decoder import MarkovBias
 from edgecape.model.encoder import EncoderLayer
+from edgecape.model.linear import silence
 from edgecape.model.network import Network
 from edgecape.model.positions import sine_of_grid
 
@@ -61,15 +62,15 @@ def start_from_matching(network: Network, features: Tensor, whitening: float = 0
 
     for block in network.encoder.layers:
         assert isinstance(block, EncoderLayer)
-        _silence(block.attention.out_proj)
-        _silence(block.linear2)
+        silence(block.attention.out_proj)
+        silence(block.linear2)
 
     generator = network.proposal_generator
     onto_content = basis @ basis.T
     for projection_layer in (generator.support_proj, generator.query_proj):
         projection_layer.weight.copy_(onto_content)
         projection_layer.bias.zero_()
-    _silence(generator.dynamic_proj[-1])  # type: ignore[arg-type]
+    silence(generator.dynamic_proj[-1])  # type: ignore[arg-type]
     scale = _match_scale(network, features)
     for projection_layer in (generator.support_proj, generator.query_proj):
         projection_layer.weight.mul_(((logit_scale - direct) / scale) ** 0.5)
@@ -84,13 +85,7 @@ def start_new_parts(network: Network) -> None:
         network.pose_graph.b.fill_(FAINT)
     for module in network.modules():
         if isinstance(module, MarkovBias):
-            _silence(module.mlp[-1])  # type: ignore[arg-type]
-
-
-@torch.no_grad()
-def _silence(layer: nn.Linear) -> None:
-    layer.weight.zero_()
-    layer.bias.zero_()
+            silence(module.mlp[-1])  # type: ignore[arg-type]
 
 
 def _match_scale(network: Network, features: Tensor) -> float:
