@@ -30,10 +30,11 @@ from edgecape.io.files import write_json
 from edgecape.matching.network import MatchingNetwork
 from edgecape.matching.settings import RereadingSettings
 from edgecape.runtime.torch_runtime import TorchRuntime
-from edgecape.training.decoder import EPISODES, DecoderTrainer, DecoderTraining, HidingSettings
+from edgecape.training.decoder import DecoderTrainer
 from edgecape.training.decoder_validation import (
     SKELETONS,
     DecoderValidation,
+    bend,
     best_of_peaks,
     by_votes,
     collapsed,
@@ -41,8 +42,9 @@ from edgecape.training.decoder_validation import (
     off_by,
     predictions,
 )
-from edgecape.training.encoded import SUFFIX, EncodedEpisodes, write_protocol_part, write_training_part
+from edgecape.training.encoded import PART, SUFFIX, EncodedEpisodes, write_protocol_part, write_training_part
 from edgecape.training.sampler import EpisodeSampler
+from edgecape.training.settings import EPISODES, DecoderTraining, HidingSettings
 from edgecape.weights.store import find_model, load_model
 
 GROUPS = "groups.json"
@@ -102,6 +104,7 @@ def train(options: argparse.Namespace) -> None:
             votes=not (options.without_places or options.without_votes),
             rivals=options.rivals,
             neighbours=options.neighbours,
+            evidence=options.evidence,
         ),
         voting=not (options.without_places or options.without_votes),
         hiding=replace(default.hiding, episodes=options.hiding),
@@ -150,6 +153,7 @@ def measure(options: argparse.Namespace) -> None:
                 rows["collapsed"] = [round(float(np.mean(met)), 2)]
                 rows["seeds"] = [round(100 * one.metrics()["mPCK@5"], 2) for one in found]
                 print(condition, name, skeleton, *rows.values(), flush=True)
+        bent = np.concatenate([bend(parts[index]) for index in table])
         voted = result(val, table, {index: off_by(by_votes(parts[index]), parts[index]) for index in table})
         report[f"{condition}, votes without training"] = in_groups(summarise(voted, chosen))
         results["votes without training", "as given"] = [voted]
@@ -161,10 +165,23 @@ def measure(options: argparse.Namespace) -> None:
                 rows = in_groups(difference(results[b], results[a], chosen))
                 wider = in_groups(difference(results[b], results[a], {"all": chosen["all"]}, over_categories=True))
                 rows["other categories too"] = wider["all"]
+                rows |= by_bend(results[b], results[a], bent, chosen["all"])
                 report[f"{condition}, {', '.join(b)} − {', '.join(a)}"] = rows
     write_json(options.out, report, indent=1)
     for name, rows in report.items():
         print(f"{name:64s}", *(f"{group} {' '.join(f'{value:6.2f}' for value in row)}" for group, row in rows.items()))
+
+
+def by_bend(first: list[Result], second: list[Result], bent: np.ndarray, every: list[int]) -> dict[str, list[float]]:
+    """First minus second on the third of the pairs that one affine map joins best, and so on."""
+    low, high = np.nanquantile(bent, (1 / 3, 2 / 3))
+    thirds = {"stiff": bent < low, "between": (low <= bent) & (bent < high), "bent": bent >= high}
+    return {
+        name: in_groups(difference(*([one.subset(pairs) for one in side] for side in (first, second)), {name: every}))[
+            name
+        ]
+        for name, pairs in thirds.items()
+    }
 
 
 def pair_table(roots: list[Path], val: Dataset) -> dict[int, list[list[int]]]:
@@ -205,7 +222,7 @@ def main() -> None:
     made.add_argument("--model", type=Path)
     made.add_argument("--cache", type=Path, help="features below LoRA, shared by all models; else in --out")
     made.add_argument("--parts", type=int, default=32)
-    made.add_argument("--part-size", type=int, default=512)
+    made.add_argument("--part-size", type=int, default=PART)
     made.add_argument("--processes", type=int, default=1, help="that share the work")
     made.add_argument("--process", type=int, default=0, help="which of them this is")
     made.add_argument("--seed", type=int, default=0)
@@ -222,6 +239,7 @@ def main() -> None:
     arm.add_argument("--without-votes", action="store_true")
     arm.add_argument("--rivals", action="store_true")
     arm.add_argument("--neighbours", action="store_true")
+    arm.add_argument("--evidence", action="store_true")
     arm.add_argument("--hiding", type=float, default=HidingSettings.episodes, help="share of episodes that hide some")
     arm.add_argument("--parts", type=int, default=0, help="learn from the first so many parts; 0: all that are there")
     arm.add_argument("--steps", type=int, default=20000)

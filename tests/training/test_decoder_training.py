@@ -14,7 +14,7 @@ import torch
 from edgecape.errors import SettingsError
 from edgecape.matching.settings import MatchingSettings, RereadingSettings
 from edgecape.model.proposals import locate
-from edgecape.training.decoder import DecoderTrainer, DecoderTraining, HidingSettings, build, decode, graph_of, hide
+from edgecape.training.decoder import DecoderTrainer, build, decode, graph_of, hide
 from edgecape.training.decoder_validation import (
     SKELETONS,
     DecoderValidation,
@@ -27,6 +27,7 @@ from edgecape.training.decoder_validation import (
 )
 from edgecape.training.encoded import EncodedEpisodes, write_training_part
 from edgecape.training.sampler import EpisodeSampler, EpisodeSettings
+from edgecape.training.settings import DecoderTraining, HidingSettings
 from edgecape.weights.store import Stored, load_model
 
 import toy

@@ -52,17 +52,23 @@ def train(options: Annotated[Train, tyro.conf.arg(name="")]) -> int:
     from edgecape.errors import SettingsError
     from edgecape.training.loop import train as run
     from edgecape.training.methods import as_method
+    from edgecape.training.reread import NAME, train_decoder
+    from edgecape.training.validation import Validation
     from edgecape.weights.backbones import load_backbone
     from edgecape.weights.store import load_model
 
     settings = options.settings if options.method is None else as_method(options.settings, options.method)
     if options.phases:
         known = {phase.name: phase for phase in settings.phases}
-        unknown = [name for name in options.phases if name not in known]
+        names = [*known, *([] if settings.decoder is None else [NAME])]
+        unknown = [name for name in options.phases if name not in names]
         if unknown:
-            raise SettingsError(f"the recipe has no phase '{unknown[0]}'; it has {', '.join(known)}")
-        settings = replace(settings, phases=tuple(known[name] for name in options.phases))
+            raise SettingsError(f"the recipe has no phase '{unknown[0]}'; it has {', '.join(names)}")
+        chosen = tuple(known[name] for name in options.phases if name != NAME)
+        settings = replace(settings, phases=chosen, decoder=settings.decoder if NAME in options.phases else None)
     settings.check()
+    if settings.decoder is not None:
+        check_decoder(settings, options.start)
     start = None if options.start is None else load_model(options.start).head
     dataset = read_all(options.data, options.images)
     validation = read_all(options.val, options.images) if options.val else None
@@ -80,9 +86,30 @@ def train(options: Annotated[Train, tyro.conf.arg(name="")]) -> int:
         )
     blocks = settings.matching.lora.blocks if settings.matching else 0
     store = FeatureStore(backbone, fingerprint, options.cache, blocks=blocks)
-    run(settings, dataset, store, options.out, validation, start)
+    before = options.start
+    if settings.phases:
+        run(settings, dataset, store, options.out, validation, start)
+        before = options.out / settings.phases[-1].name
+    if settings.decoder is not None:
+        assert before is not None  # checked
+        measured = None
+        if validation is not None:
+            measured = Validation(validation, dataset, store, settings.validation_episodes)
+        train_decoder(settings.decoder, before, dataset, store, options.out, measured)
     print(f"done: models of each phase, log and curves are in {options.out}")
     return 0
+
+
+def check_decoder(settings: TrainSettings, start: Path | None) -> None:
+    from accelerate import PartialState
+
+    from edgecape.errors import SettingsError
+
+    if PartialState().num_processes > 1:
+        alone = "name the others (--phases adapt), then run it alone (--phases reread --start RUN/adapt)"
+        raise SettingsError(f"phase 'reread' is trained by one process: {alone}")
+    if not settings.phases and start is None:
+        raise SettingsError("phase 'reread' stands on a trained model; give --start, or train phase adapt before it")
 
 
 def read_all(files: Sequence[Path], images: Sequence[Path]) -> Dataset:

@@ -49,9 +49,11 @@ class Budget:
     """Stages of an arm, all of the same length: base, predicted graph, bias. All arms have the same number."""
     steps: int = 1700
     """Of a stage, as published; 0: the paper's 100 epochs."""
-    batch: int = 16
-    learning_rate: float = 1e-4
-    warmup: int = 200
+    batch: int = 8
+    learning_rate: float = 1.5e-4
+    warmup: int = 300
+    decay: Literal["none", "cosine"] = "cosine"
+    """Of the learning rate, within each stage; none as published."""
     dropout: float = 0.0
     """0.1 as published; where photos are seen a few times only, it costs half of a step on a processor and saves nobody
     from learning by heart."""
@@ -77,8 +79,10 @@ BUDGETS: dict[str, Budget] = {
     "hours": Budget(),
     "paper": Budget(
         steps=0,
+        batch=16,
         learning_rate=1e-5,
         warmup=1000,
+        decay="none",
         dropout=0.1,
         precision="no",
         views=0,

@@ -16,13 +16,13 @@ from edgecape.experiments.arms import Arm, check_ours
 from edgecape.experiments.options import Budget, digest
 from edgecape.experiments.stages import TIMED, Stage
 from edgecape.runtime.torch_runtime import TorchRuntime
-from edgecape.training.decoder import EPISODES, DecoderTrainer, DecoderTraining
-from edgecape.training.encoded import SUFFIX, Encoded, EncodedEpisodes, write_training_part
+from edgecape.training.decoder import DecoderTrainer
+from edgecape.training.encoded import PART, SUFFIX, Encoded, EncodedEpisodes, write_training_part
 from edgecape.training.run import data_fingerprint
 from edgecape.training.sampler import EpisodeSampler
+from edgecape.training.settings import EPISODES, DecoderTraining
 from edgecape.weights.store import Stored, load_model
 
-PART = 512  # episodes of a file
 LATER = 3e-4  # learning rate of a stage that goes on from another one
 
 

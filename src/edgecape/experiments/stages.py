@@ -62,7 +62,8 @@ class Stage:
 def published_recipe(sizes: NetworkSettings, budget: Budget) -> TrainSettings:
     """The paper's, with the learning rate, length, batch, dropout and precision of a budget."""
     paper = recipe("paper")
-    common: dict[str, Any] = {"learning_rate": budget.learning_rate, "warmup": budget.warmup}
+    names = ("learning_rate", "warmup", "decay")
+    common: dict[str, Any] = {name: getattr(budget, name) for name in names}
     if budget.steps:
         common["epochs"] = 1
     phases = [replace(phase, **common) for phase in paper.phases[: budget.stages]]

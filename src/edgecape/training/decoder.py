@@ -11,21 +11,20 @@ from __future__ import annotations
 import json
 import math
 import time
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from edgecape.data.crops import AugmentSettings
 from edgecape.errors import SettingsError
 from edgecape.io.files import atomic_write
 from edgecape.matching.network import MatchingNetwork
 from edgecape.matching.rereading import Reread
-from edgecape.matching.settings import MatchingSettings, RereadingSettings, ViewSettings, VotingSettings
+from edgecape.matching.settings import MatchingSettings, ViewSettings, VotingSettings
 from edgecape.matching.voting import logits_of, mean_shift_mode, vote
 from edgecape.model.network import Matched, SupportEncoding
 from edgecape.model.pose_graph import PoseGraph, pose_graph
@@ -34,67 +33,12 @@ from edgecape.training.checkpoints import load_checkpoint, save_checkpoint
 from edgecape.training.encoded import Encoded, EncodedEpisodes
 from edgecape.training.initialise import start_new_parts
 from edgecape.training.losses import similarity_loss
-from edgecape.training.sampler import EpisodeSettings
+from edgecape.training.settings import DecoderTraining, HidingSettings
 from edgecape.weights.config import ModelConfig
 from edgecape.weights.store import Stored, save_model
 
 LEARNS = {"decoder": ("decoder.", "mask_token"), "graph": ("pose_graph.",)}
 LEARNS["both"] = LEARNS["decoder"] + LEARNS["graph"]
-EPISODES = EpisodeSettings(  # what it learns from, unless told otherwise
-    balance="root",
-    self_supervised=0.35,
-    points=(5, 16),
-    subset=0.3,
-    most_keypoints=16,
-    most_objects=80,
-    views=4,
-    match_facing=True,
-    cover=0.3,
-    augment=AugmentSettings(strong_probability=0.25),
-)
-
-
-@dataclass(frozen=True)
-class HidingSettings:
-    """Keypoints that only the others can find."""
-
-    episodes: float = 0.6
-    """Share of episodes in which keypoints are hidden."""
-    keypoints: tuple[float, float] = (0.2, 0.6)
-    """Least and largest share of an episode's keypoints that is hidden."""
-    masked: float = 0.5
-    """Share of the hidden ones that also lose their token."""
-    mistaken: float = 0.5
-    """Share of the hidden ones that look like another keypoint, instead of like nothing."""
-
-
-@dataclass(frozen=True)
-class DecoderTraining:
-    graph: Literal["none", "fixed", "predicted"] = "fixed"
-    bias: Literal["off", "markov"] = "off"
-    rereading: RereadingSettings = field(default_factory=RereadingSettings)
-    voting: bool = True
-    """Read the heatmap that the base model's votes leave instead of the similarity; needs places."""
-    hiding: HidingSettings = field(default_factory=HidingSettings)
-    learns: Literal["decoder", "graph", "both"] = "decoder"
-    """What learns; the rest stays as it starts."""
-    steps: int = 20000
-    batch: int = 16
-    learning_rate: float = 6e-4
-    scalar_learning_rate: float = 10.0
-    """Factor on the learning rate of single numbers, which have a long way to go: those of the predicted graph, and
-    what a layer makes of the similarity and of rivals."""
-    dropout: float = 0.0
-    weight_decay: float = 1e-2
-    epsilon: float = 1e-12
-    clip: float = 1.0
-    warmup: int = 50
-    ema: float = 0.998
-    """Decay of the running average of weights that is measured and saved."""
-    validate_every: int = 1000
-    save_every: int = 500
-    precision: Literal["float32", "bfloat16"] = "bfloat16"
-    seed: int = 0
 
 
 def build(base: Stored, settings: DecoderTraining) -> MatchingNetwork:
@@ -113,7 +57,8 @@ def build(base: Stored, settings: DecoderTraining) -> MatchingNetwork:
     network = replace(base.config.network, predictor_sees_image=False, dropout=settings.dropout)
     torch.manual_seed(settings.seed)
     everything = replace(
-        matching, rereading=replace(settings.rereading, places=True, votes=True, rivals=True, neighbours=True)
+        matching,
+        rereading=replace(settings.rereading, places=True, votes=True, rivals=True, neighbours=True, evidence=True),
     )
     whole = MatchingNetwork(replace(network, graph="predicted", bias="markov"), everything)
     start_new_parts(whole)

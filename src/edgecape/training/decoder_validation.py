@@ -13,6 +13,7 @@ from torch import Tensor
 from edgecape.errors import DataError
 from edgecape.evaluation.metrics import THRESHOLDS, Floats, pck
 from edgecape.geometry import PADDING
+from edgecape.matching.alignment import linear_map
 from edgecape.matching.network import MatchingNetwork
 from edgecape.matching.settings import VotingSettings
 from edgecape.matching.voting import mean_shift_mode, vote
@@ -92,6 +93,17 @@ def best_of_peaks(part: Encoded, number: int) -> Floats:
         highest = F.one_hot(logits.flatten(2).argmax(dim=-1), h * w).float().unflatten(-1, (h, w))
         logits = logits.masked_fill(F.max_pool2d(highest, 5, stride=1, padding=2) > 0, -1e4)
     return np.min(found, axis=0)
+
+
+def bend(part: Encoded) -> Floats:
+    """How far the keypoints of support and query are from being joined by one affine map (P,): what is left in the
+    query, relative to the longer side of its box; nan where fewer than four keypoints count."""
+    weight = part.weight.double()
+    linear, here, there = linear_map(part.places.double(), part.target.double(), weight)
+    off = PADDING * ((part.places.double() - here) @ linear + there - part.target.double())
+    number = weight.sum(dim=1)
+    left = ((off.square().sum(dim=-1) * weight).sum(dim=1) / number.clamp(min=1)).sqrt()
+    return left.masked_fill(number < 4, float("nan")).numpy()
 
 
 def collapsed(points: Tensor, part: Encoded) -> Floats:

@@ -29,6 +29,7 @@ from edgecape.training.sampler import Batch, EpisodeSampler
 
 SUFFIX = ".episodes"
 ROUNDED = ("image", "keypoints", "tokens", "similarity")  # to float16
+PART = 512  # episodes of a file
 ENCODED_AT_ONCE = 16
 
 

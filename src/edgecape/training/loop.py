@@ -196,17 +196,10 @@ class PhaseTrainer:
         self.best = -math.inf
 
     def _optimiser(self, objective: Objective) -> torch.optim.Optimizer:
-        scalars = {"network.pose_graph.c", "network.pose_graph.b"}
-        named = [(name, value) for name, value in objective.named_parameters() if value.requires_grad]
-        apart = {"factor": self.phase.graph_learning_rate, "weight_decay": 0.0}
-        groups = [
-            {"params": [value for name, value in named if name not in scalars], "factor": 1.0},
-            {"params": [value for name, value in named if name in scalars], **apart},
-        ]
+        learning = [value for value in objective.parameters() if value.requires_grad]
         kind = torch.optim.AdamW if self.settings.optimiser == "adamw" else torch.optim.Adam
         rate, decay = self.phase.learning_rate, self.settings.weight_decay
-        used = [group for group in groups if group["params"]]
-        return kind(used, lr=rate, weight_decay=decay, eps=self.settings.epsilon)
+        return kind(learning, lr=rate, weight_decay=decay, eps=self.settings.epsilon)
 
     def learning_rate(self, step: int) -> float:
         step %= self.length
@@ -248,7 +241,7 @@ class PhaseTrainer:
         hidden = hide(batch, self.phase.mask_ratio, ((settings.seed, stream, 2, start + i) for i in range(share)))
         rate = self.learning_rate(step)
         for group in self.optimiser.param_groups:
-            group["lr"] = rate * group["factor"]
+            group["lr"] = rate
         self.objective.train()
         rounded = torch.autocast(accelerator.device.type, torch.bfloat16, enabled=settings.mixed_precision == "bf16")
         with rounded:

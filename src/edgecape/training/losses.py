@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
 from edgecape.model.network import Output
-
-HALF_MISSED = 0.3  # of the frame: the distance at which a keypoint counts as half missed
-Distance = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def _mean(values: Tensor, weight: Tensor) -> Tensor:
@@ -25,25 +20,14 @@ def mean_distance(coordinates: Tensor, target: Tensor, weight: Tensor) -> Tensor
     return _mean((coordinates - target).abs().sum(dim=-1), weight)
 
 
-def saturating_distance(coordinates: Tensor, target: Tensor, weight: Tensor) -> Tensor:
-    """As mean_distance, but of d / (d + HALF_MISSED): nearly a distance for near points, nearly constant for far ones.
-
-    L1 pulls a keypoint that may be in one of two places between them, where it is right for neither.
-    """
-    distance = ((coordinates - target).square().sum(dim=-1) + 1e-6).sqrt()
-    return _mean(distance / (distance + HALF_MISSED), weight)
-
-
-def offset_loss(
-    output: Output, target: Tensor, weight: Tensor, distance: Distance = mean_distance
-) -> dict[str, Tensor]:
+def offset_loss(output: Output, target: Tensor, weight: Tensor) -> dict[str, Tensor]:
     """The terms of L_offset: the proposals and each decoder layer against the true coordinates (B, K, 2).
 
-    weight (B, K): keypoints that are visible in the query and usable in the support. distance: of the decoder's.
+    weight (B, K): keypoints that are visible in the query and usable in the support.
     """
     terms = {"proposal_loss": mean_distance(output.proposals.expected, target, weight)}
     for layer, coordinates in enumerate(output.coordinates):
-        terms[f"l1_loss_layer{layer}"] = distance(coordinates, target, weight)
+        terms[f"l1_loss_layer{layer}"] = mean_distance(coordinates, target, weight)
     return terms
 
 

@@ -1,11 +1,14 @@
-"""A recipe for each method by name: the same phases for all of them, so that all have the same budget."""
+"""A recipe for each method by name: the same phases for all of them, so that all have the same budget.
+
+Our decoder knows the graph and the Markov bias, and none of what else methods change."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from edgecape.errors import SettingsError
 from edgecape.model.presets import Preset, preset
-from edgecape.training.settings import PhaseSettings, TrainSettings
+from edgecape.training.settings import DecoderTraining, PhaseSettings, TrainSettings
 
 HEATMAP_LOSS = 1.0  # weight, for a method that has nothing but the similarity to learn from
 
@@ -18,8 +21,18 @@ def as_method(settings: TrainSettings, name: str) -> TrainSettings:
         settings,
         network=chosen.settings(settings.network),
         phases=tuple(phase_of(chosen, phase) for phase in settings.phases if chosen.decodes or _matches(phase)),
+        decoder=None if settings.decoder is None else decoder_of(chosen, settings.decoder, name),
         episodes=replace(settings.episodes, between=chosen.between),
     )
+
+
+def decoder_of(chosen: Preset, decoder: DecoderTraining, name: str) -> DecoderTraining | None:
+    if not chosen.decodes:
+        return None
+    if chosen.network or chosen.bias == "shortest_path":
+        raise SettingsError(f"our decoder has no such parts as method '{name}'; take the recipe paper")
+    predicts = chosen.graph == "predicted"
+    return replace(decoder, graph=chosen.graph, bias=chosen.bias, learns="both" if predicts else "decoder")
 
 
 def phase_of(chosen: Preset, phase: PhaseSettings) -> PhaseSettings:

@@ -14,7 +14,7 @@ from edgecape.model.attention import GraphFeedForward
 from edgecape.model.backbone import Backbone
 from edgecape.model.network import Network
 from edgecape.model.tokens import mean_over_shots
-from edgecape.training.losses import adjacency_loss, mean_distance, offset_loss, saturating_distance, similarity_loss
+from edgecape.training.losses import adjacency_loss, offset_loss, similarity_loss
 from edgecape.training.sampler import Batch
 from edgecape.training.settings import PhaseSettings
 
@@ -84,18 +84,13 @@ class Objective(nn.Module):
             terms["similarity"] = phase.heatmap_loss_weight * heat
         if phase.match_only:
             return terms
-        votes, start = None, None
+        start = None
         if voting.rounds:
             places = mean_over_shots(batch.coordinates, visible)
             votes = vote(matched.proposals.similarity, places, support.usable, support.graph.normalised, voting)
             start = mean_shift_mode(votes.heatmap, voting.near)
         output = network.decode(matched, support, start, hidden if phase.graph_loss == "masked" else None)
-        distance = saturating_distance if phase.distance == "saturating" else mean_distance
-        terms |= offset_loss(output, batch.target, batch.weight, distance)
-        if phase.structure_loss_weight:
-            assert votes is not None  # the settings were checked
-            voted = mean_distance(votes.voted, batch.target, batch.weight)
-            terms["structure"] = phase.structure_loss_weight * voted
+        terms |= offset_loss(output, batch.target, batch.weight)
         if output.reconstruction is not None:
             terms["graph"] = phase.graph_loss_weight * adjacency_loss(output.reconstruction, batch.target, batch.weight)
         elif self.reconstruction is not None:

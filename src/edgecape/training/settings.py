@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from edgecape.data.crops import AugmentSettings
 from edgecape.errors import SettingsError
-from edgecape.matching.settings import LoraSettings, MatchingSettings, ViewSettings
+from edgecape.matching.settings import LoraSettings, MatchingSettings, RereadingSettings, ViewSettings
 from edgecape.model.settings import BackboneSettings, NetworkSettings
 from edgecape.training.pseudo_labels import LabelSettings
 from edgecape.training.sampler import EpisodeSettings
@@ -25,8 +25,6 @@ class PhaseSettings:
     soup: int = 1
     """Model soup: train so many times from the same start, each time with other episodes, and average the weights."""
     learning_rate: float = 1e-5
-    graph_learning_rate: float = 1.0
-    """Factor on the learning rate of c and b, the two scalars that let the predicted graph leave the prior."""
     warmup: int = 1000
     """Steps of linear warm-up."""
     decay: Literal["none", "cosine"] = "none"
@@ -37,10 +35,6 @@ class PhaseSettings:
     graph_loss_weight: float = 1.0
     mask_ratio: float = 0.5
     """Share of usable keypoints that L_adj hides."""
-    structure_loss_weight: float = 0.0
-    """Of how far off the votes are: trains the graph to weight the neighbours that predict a keypoint best."""
-    distance: Literal["l1", "saturating"] = "l1"
-    """Of the decoder's coordinates: L1 (paper), or one that gives up on what is far off instead of averaging."""
     heatmap_loss_weight: float = 0.0
     """Cross-entropy of the similarity map against the true cell; 0 in the paper."""
     heatmap_sharpness: float = 1.0
@@ -64,6 +58,68 @@ PHASES = {
 }
 
 
+EPISODES = EpisodeSettings(  # what our decoder learns from
+    balance="root",
+    self_supervised=0.35,
+    points=(5, 16),
+    subset=0.3,
+    most_keypoints=16,
+    most_objects=80,
+    views=4,
+    match_facing=True,
+    cover=0.3,
+    augment=AugmentSettings(strong_probability=0.25),
+)
+
+
+@dataclass(frozen=True)
+class HidingSettings:
+    """Keypoints that only the others can find."""
+
+    episodes: float = 0.6
+    """Share of episodes in which keypoints are hidden."""
+    keypoints: tuple[float, float] = (0.2, 0.6)
+    """Least and largest share of an episode's keypoints that is hidden."""
+    masked: float = 0.5
+    """Share of the hidden ones that also lose their token."""
+    mistaken: float = 0.5
+    """Share of the hidden ones that look like another keypoint, instead of like nothing."""
+
+
+@dataclass(frozen=True)
+class DecoderTraining:
+    """Our decoder, and the graph with it, learning from what the frozen rest of the network leaves."""
+
+    graph: Literal["none", "fixed", "predicted"] = "fixed"
+    bias: Literal["off", "markov"] = "off"
+    rereading: RereadingSettings = field(default_factory=RereadingSettings)
+    voting: bool = True
+    """Read the heatmap that the base model's votes leave instead of the similarity; needs places."""
+    episodes: EpisodeSettings = EPISODES
+    parts: int = 32
+    """How many of them, in files of 512."""
+    hiding: HidingSettings = field(default_factory=HidingSettings)
+    learns: Literal["decoder", "graph", "both"] = "decoder"
+    """What learns; the rest stays as it starts."""
+    steps: int = 20000
+    batch: int = 16
+    learning_rate: float = 6e-4
+    scalar_learning_rate: float = 10.0
+    """Factor on the learning rate of single numbers, which have a long way to go: those of the predicted graph, and
+    what a layer makes of the similarity and of rivals."""
+    dropout: float = 0.0
+    weight_decay: float = 1e-2
+    epsilon: float = 1e-12
+    clip: float = 1.0
+    warmup: int = 50
+    ema: float = 0.998
+    """Decay of the running average of weights that is measured and saved."""
+    validate_every: int = 1000
+    save_every: int = 500
+    precision: Literal["float32", "bfloat16"] = "bfloat16"
+    seed: int = 0
+
+
 @dataclass(frozen=True)
 class TrainSettings:
     network: NetworkSettings = field(default_factory=NetworkSettings)
@@ -71,6 +127,8 @@ class TrainSettings:
     matching: MatchingSettings | None = None
     """What is added to the published network; None: nothing."""
     phases: tuple[PhaseSettings, ...] = tuple(PHASES.values())
+    decoder: DecoderTraining | None = None
+    """Phase reread, the last one: a decoder of ours in the place of the published one; None: there is no such phase."""
     episodes: EpisodeSettings = field(default_factory=EpisodeSettings)
     labels: LabelSettings = field(default_factory=LabelSettings)
     """How pseudo-labels are made, by the network with which a phase begins that learns from them."""
@@ -97,8 +155,10 @@ class TrainSettings:
 
     def check(self) -> None:
         """Contradictions, found before anything is computed."""
-        if not self.phases:
+        if not self.phases and self.decoder is None:
             raise SettingsError("there is no phase to train; name at least one")
+        if self.decoder is not None and self.matching is None:
+            raise SettingsError("phase 'reread' stands on matching, which this recipe does not have")
         if self.batch < 1 or self.save_every < 1:
             raise SettingsError(f"batch is {self.batch} and save_every {self.save_every}; both must be at least 1")
         for phase in self.phases:
@@ -113,8 +173,6 @@ class TrainSettings:
             if phase.match_only and (not phase.heatmap_loss_weight or phase.graph_loss != "off"):
                 needs = "it needs a heatmap_loss_weight and no graph_loss"
                 raise SettingsError(f"phase '{phase.name}' learns from the similarity map alone: {needs}")
-            if phase.structure_loss_weight and not (self.matching and self.matching.voting.rounds):
-                raise SettingsError(f"phase '{phase.name}' has a structure loss but there are no votes")
             if not 0 <= phase.mask_ratio < 1:
                 raise SettingsError(f"mask_ratio of phase '{phase.name}' is {phase.mask_ratio}; it must be in [0, 1)")
         for earlier, later in zip(self.phases, self.phases[1:], strict=False):
@@ -150,17 +208,8 @@ def paper() -> TrainSettings:
 
 
 def small() -> TrainSettings:
-    """What trains well on a CPU in hours: starts from feature matching, cached views, self-supervised episodes."""
-    matching = ("image_proj.", "keypoint_proj.")  # stay as they start: whitened features match also what is new
-    localising = (*matching, "layout_proj.", "encoder.", "proposal_generator.", "direct")  # all but the decoder
-
-    common: dict[str, Any] = {"decay": "cosine", "warmup": 50, "distance": "saturating"}
-    common |= {"learning_rate": 3e-4, "self_supervised": 0.5}
-    learns_to_match = {"learning_rate": 1e-3, "self_supervised": 0.3, "heatmap_loss_weight": 0.5}
-
-    def phase(like: str, **changes: Any) -> PhaseSettings:
-        return replace(PHASES[like], **common | changes)
-
+    """The default model, on a CPU in hours: starts from feature matching, lets the backbone's last blocks learn, then a
+    decoder that reads the similarity again, with the predicted graph and the Markov bias."""
     return TrainSettings(
         network=NetworkSettings(
             channels=1152,
@@ -171,36 +220,35 @@ def small() -> TrainSettings:
             lora=LoraSettings(blocks=5),
             views=ViewSettings(mirror=True, mirror_query=True, quarter_turns=True, scales=(1.0, 0.85)),
         ),
+        # The features alone, while the rest does matching. What is whitened matches also what is new, so it stays.
         phases=(
-            # First the features alone, while the rest does matching.
-            phase(
-                "base",
+            replace(
+                PHASES["base"],
                 name="adapt",
-                freeze=(*localising, "decoder."),
-                epochs=3,
-                soup=3,
-                shots=(1,),
+                freeze=("image_proj.", "keypoint_proj.", "layout_proj.", "encoder.", "proposal_generator.", "direct")
+                + ("decoder.",),
+                epochs=20,
+                soup=2,
+                learning_rate=7e-4,
+                warmup=100,
+                decay="cosine",
                 match_only=True,
+                heatmap_loss_weight=0.5,
                 heatmap_sharpness=0.4,
-                **learns_to_match,
+                self_supervised=0.3,
             ),
-            phase("base", freeze=("lora.", *matching), epochs=2, **learns_to_match),
-            # Every further shot costs the predictor as much as the first.
-            phase(
-                "graph",
-                freeze=("lora.", *localising),
-                epochs=2,
-                shots=(1, 2),
-                graph_learning_rate=10.0,
-                structure_loss_weight=1.0,
-            ),
-            phase("bias", freeze=("lora.", *localising, "pose_graph."), epochs=3, graph_loss="off"),
+        ),
+        decoder=DecoderTraining(
+            graph="predicted",
+            bias="markov",
+            rereading=RereadingSettings(neighbours=True, evidence=True, share=0.5),
+            hiding=HidingSettings(episodes=0.2),
+            learns="both",
+            steps=1000,
         ),
         episodes=EpisodeSettings(
-            shots=(1, 1, 2, 3, 5),
             balance="root",
             steps_per_epoch=100,
-            most_objects=100,  # plenty, and a third fewer views to cache
             views=3,
             match_facing=True,
             subset=0.3,
@@ -214,7 +262,7 @@ def small() -> TrainSettings:
         epsilon=1e-14,
         clip=1.0,
         ema=0.998,
-        validate_every=15,  # a phase at its end: half of a soup is no model
+        validate_every=40,  # a phase at its end: half of a soup is no model
         validation_episodes=4,
     )
 
