@@ -104,7 +104,6 @@ def train(options: argparse.Namespace) -> None:
             votes=not (options.without_places or options.without_votes),
             rivals=options.rivals,
             neighbours=options.neighbours,
-            evidence=options.evidence,
         ),
         voting=not (options.without_places or options.without_votes),
         hiding=replace(default.hiding, episodes=options.hiding),
@@ -239,7 +238,6 @@ def main() -> None:
     arm.add_argument("--without-votes", action="store_true")
     arm.add_argument("--rivals", action="store_true")
     arm.add_argument("--neighbours", action="store_true")
-    arm.add_argument("--evidence", action="store_true")
     arm.add_argument("--hiding", type=float, default=HidingSettings.episodes, help="share of episodes that hide some")
     arm.add_argument("--parts", type=int, default=0, help="learn from the first so many parts; 0: all that are there")
     arm.add_argument("--steps", type=int, default=20000)

@@ -20,9 +20,7 @@ from edgecape.weights.config import ModelConfig
 import tiny
 
 REACH = RereadingSettings.reach
-TOLD = MatchingSettings(
-    voting=VotingSettings(rounds=0), rereading=RereadingSettings(rivals=True, evidence=True, local_heads=1)
-)
+TOLD = MatchingSettings(voting=VotingSettings(rounds=0), rereading=RereadingSettings(rivals=True, local_heads=1))
 UNTOLD = replace(TOLD, layout=False, rereading=RereadingSettings(places=False, votes=False, local_heads=1))
 
 
@@ -95,28 +93,9 @@ def test_only_one_that_is_told_knows_where_keypoints_lie_in_the_support():
         network = tiny.network(matching=matching, graph="fixed", bias="off")
         encoded = network.encode_support(plain.support, plain.visible, plain.prior, plain.coordinates)
         image, keypoints, proposals = network.match(network.query_cells(plain.query), encoded)
-        seen = (keypoints, image, proposals.similarity, *proposals[::2])
+        seen = (keypoints, image, *proposals[::2])
         logits = network.decoder(*seen, encoded.places, encoded.usable, encoded.graph).logits[0]
         assert ((logits - logits[:, :1]).abs().max() > 1e-3) == differ
-
-
-@torch.no_grad()
-def test_a_keypoint_may_be_doubted_and_its_neighbour_believed():
-    network, episode = untrained(TOLD), tiny.episode(5, seed=3, hide=0.0, grid=(6, 6))
-    encoded = network.encode_support(episode.support, episode.visible, episode.prior, episode.coordinates)
-    image, keypoints, proposals = network.match(network.query_cells(episode.query), encoded)
-    flat = proposals.similarity.clone()
-    flat[:, 0] = 0.0  # the first one is seen nowhere
-    doubts = network.decoder.layers[0].trust_each
-    nn.init.normal_(doubts.weight)
-    told = (encoded.places, encoded.usable, encoded.graph)
-    as_is, unseen = (
-        network.decoder(keypoints, image, proposals.similarity, matching, proposals.peak, *told).logits[0]
-        for matching in (proposals.similarity, flat)
-    )
-    assert not torch.allclose(
-        as_is[:, 0], unseen[:, 0], rtol=0.01
-    )  # what is read is the same; it is believed otherwise
 
 
 def test_places_that_are_not_given_are_asked_for():

@@ -105,9 +105,8 @@ class MatchingNetwork(Network):
 
     def reread(self, matched: Matched, support: SupportEncoding, logits: Tensor, start: Tensor) -> Reread:
         """What the decoder makes of logits (B, K, h, w): the similarity, or what votes have made of it."""
-        image, keypoints, proposals = matched
-        told = (start, support.places, support.usable, support.graph)
-        found: Reread = self.decoder(keypoints, image, logits, proposals.similarity, *told)
+        image, keypoints, _ = matched
+        found: Reread = self.decoder(keypoints, image, logits, start, support.places, support.usable, support.graph)
         return found
 
 

@@ -5,16 +5,15 @@ published decoder, and then *choose* among the places that matching left open in
     n     = Ã · mean of waves by the heatmap so far                  where its neighbours in the graph are seen
     x     = x + inject([e ; v ; n])                                  the stream knows all of them
     x     = layer(x, e + position_mlp(e), image, cells, Ã)           a layer of the published decoder
-    logit = (a + t) · similarity + r · rivals + (q · [image ; cells] + (g v + h n) · cells) / √d
-                                                                     q, g, h and t from x, 0 at first
+    logit = a · similarity + r · rivals + (q · [image ; cells] + (g v + h n) · cells) / √d    q, g, h from x, 0 at first
     point = place of softmax(logit)                                  where the next layer looks
 
 What is read is the similarity, or, where there are votes (voting.py), the logarithm of the heatmap that they leave;
 the place is found as it would be without this decoder. Rivals are the other keypoints: a cell that they claim is less
 likely this one's. At the start (a = 1, r = 0) every layer repeats what it reads; what is learned can only choose
-differently. What a similarity says of itself (evidence.py) enters the stream before all layers: a keypoint that is
-covered has a low peak, and t lets the decoder doubt that one and no other. The last layer's logits may be averaged with
-those that it reads (`share`). The parts of it that know nothing of the graph are the same whatever the graph is.
+differently. The last layer's logits may be averaged with those that it reads (`share`): it then finds keypoints that
+are covered, and leaves alone what is seen clearly. The parts of it that know nothing of the graph are the same whatever
+the graph is.
 
 Places are told by waves of our own. The published ones are at most one period per frame: two places a cell apart differ
 by less than a hundredth of their norm, and no product of them has a peak. Products of these are bell-shaped.
@@ -29,7 +28,6 @@ import torch
 from torch import Tensor, nn
 
 from edgecape.errors import SettingsError
-from edgecape.matching.evidence import Evidence, evidence
 from edgecape.matching.settings import RereadingSettings
 from edgecape.matching.voting import from_neighbours, mean_shift_mode, whose_cell, within_two_hops
 from edgecape.model.attention import PositionedCrossAttention
@@ -103,8 +101,7 @@ class RereadingLayer(DecoderLayer):
         self.heed_near = Linear(width, 1) if rereading.neighbours else None
         self.norm = nn.LayerNorm(width)
         self.read = Linear(width, 2 * width)
-        self.trust_each = Linear(width, 1) if rereading.evidence else None  # more or less than all others
-        for layer in (self.heed, self.heed_near, self.read, self.trust_each):
+        for layer in (self.heed, self.heed_near, self.read):
             if layer is not None:
                 silence(layer)
         self.trust = nn.Parameter(torch.ones(()))  # in the similarity
@@ -131,8 +128,7 @@ class RereadingLayer(DecoderLayer):
             if self.heed_near is not None and near is not None:
                 of_position = of_position + self.heed_near(x) * near
             added = torch.baddbmm(of_position @ cells.T, of_content, image.transpose(1, 2))
-            trust = self.trust if self.trust_each is None else (self.trust + self.trust_each(x))[..., None]
-            logits = trust * similarity + (added / image.shape[-1] ** 0.5).view_as(similarity)
+            logits = self.trust * similarity + (added / image.shape[-1] ** 0.5).view_as(similarity)
             return logits if self.yielding is None else logits + self.yielding * whose_cell(known, usable)
 
 
@@ -155,7 +151,6 @@ class RereadingDecoder(nn.Module):
         self.place_mlp = (
             nn.Sequential(Linear(width, width), nn.GELU(), Linear(width, width)) if rereading.places else None
         )
-        self.inject_evidence = Linear(len(Evidence._fields), width) if rereading.evidence else None
         silence(self.position_mlp[-1])  # type: ignore[arg-type]
 
     def place(self, logits: Tensor) -> Tensor:
@@ -177,19 +172,16 @@ class RereadingDecoder(nn.Module):
         keypoints: Tensor,
         image: Tensor,
         similarity: Tensor,
-        matching: Tensor,
         start: Tensor,
         places: Tensor | None,
         usable: Tensor,
         pose_graph: PoseGraph,
     ) -> Reread:
-        """keypoints (B, K, d), image (B, hw, d), similarity (B, K, h, w), logits to read, matching (B, K, h, w), what
-        they were before votes, start (B, K, 2), places (B, K, 2) of the keypoints in the supports, usable (B, K)."""
+        """keypoints (B, K, d), image (B, hw, d), similarity (B, K, h, w), logits to read, start (B, K, 2), places
+        (B, K, 2) of the keypoints in the supports, usable (B, K)."""
         structure = bias_structure(pose_graph, self.settings)
         cells = self.waves(cell_centres(similarity.shape[-2], similarity.shape[-1], similarity.device))
         x, point = keypoints, start.detach()
-        if self.inject_evidence is not None:
-            x = x + self.inject_evidence(torch.stack(evidence(matching, usable), dim=-1) / 4)  # of the order of 1
         if self.place_mlp is not None:
             if places is None:
                 raise ValueError("a decoder that is told the places of keypoints in the supports needs them")

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from edgecape.errors import WeightsError
-from edgecape.matching.evidence import evidence
 from edgecape.matching.multiview import Estimate
 from edgecape.matching.settings import VotingSettings
 from edgecape.matching.voting import probability_within
+from edgecape.model.proposals import peak_window
 
 FEATURES = (
     "peak_mass",
@@ -39,18 +39,28 @@ def score_features(estimate: Estimate, radius: float = VotingSettings.near[0]) -
     how much of the heatmap is within a radius of the answer."""
     output, votes = estimate.output, estimate.votes
     similarity, expected, peak = output.proposals
-    seen = evidence(similarity, output.usable)
+    h, w = similarity.shape[-2:]
+    logits = similarity.flatten(2)  # (B, K, hw)
+    mass = logits.softmax(dim=-1)
+    window = peak_window(mass, h, w)
+    peak_mass = (mass * window).sum(-1)
+    entropy = -(mass * (mass + 1e-12).log()).sum(-1)
+    height, cell = logits.max(dim=-1)
+    second = height - logits.masked_fill(window > 0, float("-inf")).amax(-1)
+    rivals = logits.masked_fill(~output.usable[..., None], float("-inf")).softmax(dim=1)  # whose is this cell?
+    own_share = rivals.nan_to_num().gather(-1, cell[..., None])[..., 0]
     final = output.coordinates[-1]
     moved = (final - peak).norm(dim=-1)
     off_neighbours = moved if votes is None else (final - votes.voted).norm(dim=-1)
     neighbours = (output.graph.normalised @ moved[..., None])[..., 0]
     distances = torch.stack(((peak - expected).norm(dim=-1), moved, off_neighbours, neighbours), dim=-1)
-    levels = torch.stack(seen, dim=-1)
+    shares = torch.logit(torch.stack((peak_mass, own_share), dim=-1), eps=1e-4)
+    levels = torch.stack((entropy, height, second), dim=-1)
     whole = moved.new_zeros(moved.shape[0], 3) if votes is None else votes.fit
     whole = whole[:, None].expand(*moved.shape, -1)
-    heatmap = similarity.flatten(2).softmax(dim=-1).view_as(similarity) if votes is None else votes.heatmap
+    heatmap = mass.unflatten(-1, (h, w)) if votes is None else votes.heatmap
     near = torch.logit(probability_within(heatmap, final, radius), eps=1e-4)[..., None]
-    return torch.cat((levels, (distances + 1e-3).log(), whole, near), dim=-1)
+    return torch.cat((shares[..., :1], levels, shares[..., 1:], (distances + 1e-3).log(), whole, near), dim=-1)
 
 
 @dataclass(frozen=True)

@@ -58,9 +58,6 @@ class RereadingSettings:
     """Tell it at every layer which cells other keypoints claim (voting.dual_softmax), so that two seldom share one."""
     neighbours: bool = False
     """Tell it at every layer where a keypoint's neighbours in the graph are seen, and let it look near them."""
-    evidence: bool = False
-    """Tell it how high, sharp and alone the peak of each keypoint's similarity is (evidence.py), and let it trust what
-    it reads keypoint by keypoint."""
     ridge: float = 0.005
     """Draws the fitted map from support to query, by which they vote, towards the identity."""
     reach: float = 0.12

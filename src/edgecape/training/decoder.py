@@ -57,8 +57,7 @@ def build(base: Stored, settings: DecoderTraining) -> MatchingNetwork:
     network = replace(base.config.network, predictor_sees_image=False, dropout=settings.dropout)
     torch.manual_seed(settings.seed)
     everything = replace(
-        matching,
-        rereading=replace(settings.rereading, places=True, votes=True, rivals=True, neighbours=True, evidence=True),
+        matching, rereading=replace(settings.rereading, places=True, votes=True, rivals=True, neighbours=True)
     )
     whole = MatchingNetwork(replace(network, graph="predicted", bias="markov"), everything)
     start_new_parts(whole)
