@@ -1,10 +1,10 @@
 """From training runs to the model that ships: average their weights if there are several (a model soup), fit scores on
 validation categories, check them, write half precision.
 
-    python tools/release.py runs/small/bias --val val.json --test test.json --images images --cache CACHE
-    python tools/release.py runs/one/adapt runs/two/adapt --all-views …
+    python tools/release.py runs/small/reread --val val.json --test test.json --images images --cache CACHE
+    python tools/release.py runs/one/model runs/two/model --as-used --val one/val.json two/val.json --images one two …
 
-Scores are fitted on the categories of --val and only checked on those of --test.
+Scores are fitted on the categories of --val and only checked on those of --test, whose photos are in the first folder.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 
 import torch
 
+from edgecape.cli.train import read_all
 from edgecape.data.features import FeatureStore
-from edgecape.data.objects import read_coco
 from edgecape.errors import DataError
 from edgecape.evaluation.calibration import Reliability, Samples, both_ways, fit_balanced, reliability
 from edgecape.matching.network import build_network
@@ -48,14 +48,17 @@ def check(name: str, samples: Samples, calibration: Calibration) -> Reliability:
     return found
 
 
-def averaged(folders: list[Path], all_views: bool) -> TorchRuntime:
-    """The mean of several models, or the one."""
+def averaged(folders: list[Path], as_used: bool) -> TorchRuntime:
+    """The mean of several models, or the one. as_used: with the views, and our decoder's share, of the recipe."""
     first, *others = (load_model(folder) for folder in folders)
-    config = first.config
-    if all_views and config.matching is not None:
-        shipped = recipe("small").matching
-        assert shipped is not None
-        config = replace(config, matching=replace(config.matching, views=shipped.views))
+    config, shipped = first.config, recipe("small")
+    if as_used and config.matching is not None:
+        assert shipped.matching is not None
+        matching = replace(config.matching, views=shipped.matching.views)
+        if matching.rereading is not None:
+            assert shipped.decoder is not None
+            matching = replace(matching, rereading=replace(matching.rereading, share=shipped.decoder.rereading.share))
+        config = replace(config, matching=matching)
     network = build_network(config.network, config.matching)
     heads = [first.head, *(other.head for other in others)]
     network.load_state_dict(
@@ -68,25 +71,27 @@ def averaged(folders: list[Path], all_views: bool) -> TorchRuntime:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", type=Path, nargs="+", help="of one kind, from one start")
-    parser.add_argument("--all-views", action="store_true", help="of recipe small, for what was trained in one view")
-    parser.add_argument("--val", type=Path, required=True)
+    parser.add_argument("--as-used", action="store_true", help="for decoders that were trained in one view and alone")
+    parser.add_argument("--val", type=Path, nargs="+", required=True)
     parser.add_argument("--test", type=Path, required=True)
-    parser.add_argument("--images", type=Path, required=True)
+    parser.add_argument("--images", type=Path, nargs="+", required=True)
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--out", type=Path, default=DEFAULT_MODEL)
     parser.add_argument("--episodes", type=int, default=30)
+    parser.add_argument("--bfloat16", action="store_true", help="features: two and a half times as fast")
     parser.add_argument("--figure", type=Path)
     options = parser.parse_args()
-    runtime = averaged(options.models, options.all_views)
-    store = FeatureStore.of(runtime, options.cache)
+    runtime = averaged(options.models, options.as_used)
+    precision = torch.bfloat16 if options.bfloat16 else torch.float32
+    store = FeatureStore.of(runtime, options.cache, precision)
     collected = {}
-    for name in ("val", "test"):
-        data = read_coco(getattr(options, name), options.images)
+    for name, files in (("val", options.val), ("test", [options.test])):
+        data = read_all(files, options.images[: len(files)])
         ways = both_ways(runtime.network, data, store, options.episodes)
         collected[name] = ways | {"together": Samples.together(ways.values())}
     runtime.calibration = fit_balanced(collected["val"]["together"])
     if runtime.calibration is None:
-        raise DataError(f"all keypoints of {options.val} are right, or all wrong: scores cannot be fitted to them")
+        raise DataError("all keypoints of the validation data are right, or all wrong: scores cannot be fitted to them")
     for name, ways in collected.items():
         checked = {way: check(f"{name}, {way}", samples, runtime.calibration) for way, samples in ways.items()}
         if name == "test" and options.figure:
