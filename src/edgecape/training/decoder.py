@@ -175,9 +175,10 @@ class DecoderTrainer:
         self.average = state["average"]
         self.optimiser.load_state_dict(state["optimiser"])
         log = self.folder / "log.jsonl"
-        lines = [line for line in log.read_text().splitlines() if json.loads(line)["step"] <= self.done]
-        with atomic_write(log) as file:
-            file.writelines(line + "\n" for line in lines)
+        written = log.read_bytes().splitlines(keepends=True) if log.exists() else []
+        whole = [line for line in written if line.endswith(b"\n")]  # it may have been killed while writing the last
+        with atomic_write(log, "wb") as file:
+            file.writelines(line for line in whole if json.loads(line)["step"] <= self.done)
 
     def train(self, episodes: EncodedEpisodes, validate: Any = None) -> MatchingNetwork:
         """All steps that are left. validate: network → numbers for the log."""
