@@ -142,13 +142,14 @@ def test_a_share_of_what_it_says_is_between_what_it_reads_and_what_it_says():
         matched = network.match(network.query_cells(episode.query), encoded)
         read = matched.proposals.similarity
         found[share] = network.reread(matched, encoded, read, matched.proposals.peak)
-        assert torch.equal(found[share].logits[0], found[0.0].logits[0])  # earlier layers are as they are
-        learning.append(network.train().reread(matched, encoded, read, matched.proposals.peak).logits)
-    assert torch.equal(found[0.0].logits[-1], read)
-    for logits in learning:
-        torch.testing.assert_close(logits, found[1.0].logits)
-    torch.testing.assert_close(found[0.5].logits[-1], (read + found[1.0].logits[-1]) / 2)
-    torch.testing.assert_close(found[0.5].coordinates[-1], locate(found[0.5].logits[-1]).peak)
+        assert torch.equal(found[share].logits, found[0.0].logits)  # what it says by itself
+        learning.append(network.train().reread(matched, encoded, read, matched.proposals.peak).final)
+    assert torch.equal(found[0.0].final, read)
+    for final in learning:  # whatever the share, it is judged by what it says itself
+        torch.testing.assert_close(final, found[1.0].final)
+    assert torch.equal(found[1.0].final, found[1.0].logits[-1])
+    torch.testing.assert_close(found[0.5].final, (read + found[1.0].final) / 2)
+    torch.testing.assert_close(found[0.5].coordinates[-1], locate(found[0.5].final).peak)
 
 
 @torch.no_grad()

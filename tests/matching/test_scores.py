@@ -6,7 +6,8 @@ import torch
 from edgecape.errors import WeightsError
 from edgecape.evaluation.calibration import fit
 from edgecape.matching.multiview import Estimate
-from edgecape.matching.scores import FEATURES, Calibration, probabilities, score_features
+from edgecape.matching.scores import BEFORE, FEATURES, Calibration, probabilities, score_features
+from edgecape.matching.voting import heatmap_of
 from edgecape.model.network import Output
 from edgecape.model.pose_graph import PoseGraph
 from edgecape.model.proposals import locate
@@ -65,6 +66,26 @@ def test_it_survives_being_saved():
     calibration = fit(features, torch.rand(200) < 0.5)
     again = Calibration.from_dict(calibration.to_dict())
     assert torch.equal(calibration.probability(features), again.probability(features))
+
+
+def test_scores_fitted_before_there_was_our_decoder_stay_what_they_were():
+    features = torch.randn(200, len(FEATURES))
+    before = fit(features[:, :BEFORE], torch.rand(200) < 0.5)
+    again = Calibration.from_dict(before.to_dict())
+    torch.testing.assert_close(again.probability(features), before.probability(features[:, :BEFORE]))
+
+
+def test_scores_know_what_votes_and_decoder_say_of_the_answer():
+    estimate = output(20.0)
+    similarity = estimate.output.proposals.similarity
+    sure, lost = heatmap_of(similarity), torch.full_like(similarity, 1 / 64)
+    near, votes, own = (FEATURES.index(name) for name in ("near", "near_votes", "near_decoder"))
+    alone = score_features(estimate)
+    assert torch.equal(alone[..., near], alone[..., votes])
+    assert torch.equal(alone[..., near], alone[..., own])
+    doubted = score_features(estimate._replace(reread=(sure, lost)))
+    assert torch.equal(doubted[..., :own], alone[..., :own])
+    assert (doubted[..., own] < alone[..., own]).float().mean() > 0.8
 
 
 def test_scores_fitted_by_another_version_are_refused():

@@ -18,6 +18,7 @@ from edgecape.training.decoder import DecoderTrainer, build, decode, graph_of, h
 from edgecape.training.decoder_validation import (
     SKELETONS,
     DecoderValidation,
+    bend,
     best_of_peaks,
     by_votes,
     collapsed,
@@ -243,3 +244,15 @@ def test_keypoints_are_collapsed_where_two_that_are_apart_share_a_place(folder):
     points[:, 1] = points[:, 2] = true[:, 0]
     found = collapsed(points, part)
     assert (found[:, :2] == 1).all() and np.isnan(found[:, 2]).all()
+
+
+def test_bend_is_what_no_affine_map_explains(folder):
+    part = load_parts(folder / "val")["00000"]
+    shear = torch.tensor([[1.1, 0.2], [-0.1, 0.9]])
+    stiff = part._replace(target=part.places @ shear + 0.05, weight=torch.ones_like(part.weight))
+    assert bend(stiff).max() < 0.03  # a ridge draws the map towards the identity
+    bent = stiff._replace(target=stiff.target.clone())
+    bent.target[:, 0] += 0.3
+    assert (bend(bent) > bend(stiff)).all()
+    few = stiff._replace(weight=torch.arange(part.weight.shape[1]).expand_as(part.weight) < 3)
+    assert np.isnan(bend(few)).all()

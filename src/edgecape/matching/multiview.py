@@ -31,7 +31,7 @@ from edgecape.matching.alignment import asymmetry, linear_map
 from edgecape.matching.network import MatchingNetwork, cosine, matching_of
 from edgecape.matching.settings import MatchingSettings, ViewSettings, VotingSettings
 from edgecape.matching.views import Picture
-from edgecape.matching.voting import Votes, logits_of, mean_shift_mode, vote
+from edgecape.matching.voting import Votes, heatmap_of, logits_of, mean_shift_mode, vote
 from edgecape.model.network import Matched, Network, Output, SupportEncoding
 from edgecape.model.pose_graph import PoseGraph
 from edgecape.model.proposals import Proposals, locate
@@ -101,8 +101,9 @@ class Seen(NamedTuple):
 
 class Estimate(NamedTuple):
     output: Output
-    votes: Votes | None  # as the decoder leaves them; None for a network as published
+    votes: Votes | None  # None for a network as published
     clear: Tensor  # (B,) bool, of `Compared`
+    reread: tuple[Tensor, Tensor] | None = None  # heatmaps (B, K, h, w) of our decoder: the final one, and its own
 
 
 class MultiView(nn.Module):
@@ -269,8 +270,7 @@ class MultiView(nn.Module):
             return Estimate(network.decode(matched, first, start), votes, compared.clear)
         found = network.reread(matched, first, logits_of(votes.heatmap), start)
         output = Output(found.coordinates, matched.proposals, first.usable, first.graph)
-        heatmap = found.logits[-1].flatten(2).softmax(dim=-1).view_as(votes.heatmap)
-        return Estimate(output, votes._replace(heatmap=heatmap), compared.clear)
+        return Estimate(output, votes, compared.clear, (heatmap_of(found.final), heatmap_of(found.logits[-1])))
 
     def _together(self, seen: Seen, supports: int) -> Seen:
         """What M supports say (B · M) → (B): for each keypoint the mean of their votes, weighted by how well a support

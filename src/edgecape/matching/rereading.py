@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from edgecape.errors import SettingsError
 from edgecape.matching.settings import RereadingSettings
-from edgecape.matching.voting import from_neighbours, mean_shift_mode, whose_cell, within_two_hops
+from edgecape.matching.voting import from_neighbours, heatmap_of, mean_shift_mode, whose_cell, within_two_hops
 from edgecape.model.attention import PositionedCrossAttention
 from edgecape.model.decoder import DecoderLayer, bias_structure
 from edgecape.model.linear import Linear, silence
@@ -41,8 +41,9 @@ LOCAL = 8.0  # how much more a local head looks at its point than elsewhere, at 
 
 
 class Reread(NamedTuple):
-    coordinates: Tensor  # (layers, B, K, 2), places of the logits of every layer
-    logits: Tensor  # (layers, B, K, h, w)
+    coordinates: Tensor  # (layers, B, K, 2), places of the logits of every layer; the last of the final ones
+    logits: Tensor  # (layers, B, K, h, w), what each layer says by itself
+    final: Tensor  # (B, K, h, w), those of the last one, averaged with what was read
 
 
 @torch.no_grad()
@@ -157,7 +158,7 @@ class RereadingDecoder(nn.Module):
         """Logits (B, K, h, w) → (B, K, 2)."""
         if self.near is None:
             return locate(logits).peak
-        return mean_shift_mode(logits.flatten(2).softmax(dim=-1).view_as(logits), self.near)
+        return mean_shift_mode(heatmap_of(logits), self.near)
 
     def votes(self, logits: Tensor, places: Tensor, usable: Tensor, A_norm: Tensor) -> Tensor:
         """Where the others vote each keypoint to be (B, K, 2), by what they look like so far: logits (B, K, h, w).
@@ -203,10 +204,11 @@ class RereadingDecoder(nn.Module):
             logits.append(layer.reread(x, image, cells, similarity, known, voted, near, usable))
             coordinates.append(self.place(logits[-1]))
             point = coordinates[-1].detach()
+        final = logits[-1]
         if self.rereading.share < 1 and not self.training:
-            logits[-1] = torch.lerp(similarity, logits[-1], self.rereading.share)
-            coordinates[-1] = self.place(logits[-1])
-        return Reread(torch.stack(coordinates), torch.stack(logits))
+            final = torch.lerp(similarity, final, self.rereading.share)
+            coordinates[-1] = self.place(final)
+        return Reread(torch.stack(coordinates), torch.stack(logits), final)
 
 
 def seen_near(logits: Tensor, cells: Tensor, A_norm: Tensor) -> Tensor:

@@ -30,13 +30,17 @@ FEATURES = (
     "spread",
     "distortion",
     "near",
+    "near_votes",
+    "near_decoder",
 )
+BEFORE = 13  # features of scores that were fitted before there was a decoder to ask
 
 
 def score_features(estimate: Estimate, radius: float = VotingSettings.near[0]) -> Tensor:
     """Calibration features (B, K, F): how high, sharp and alone the peak of the similarity is, whether other keypoints
     claim the same cell, how far decoder and votes agree with it, how well the pose as a whole fits the supports, and
-    how much of the heatmap is within a radius of the answer."""
+    how much of the heatmap is within a radius of the answer: of the final one, of that of the votes, and of that of our
+    decoder alone, which are the same where there is no such decoder."""
     output, votes = estimate.output, estimate.votes
     similarity, expected, peak = output.proposals
     h, w = similarity.shape[-2:]
@@ -58,8 +62,10 @@ def score_features(estimate: Estimate, radius: float = VotingSettings.near[0]) -
     levels = torch.stack((entropy, height, second), dim=-1)
     whole = moved.new_zeros(moved.shape[0], 3) if votes is None else votes.fit
     whole = whole[:, None].expand(*moved.shape, -1)
-    heatmap = mass.unflatten(-1, (h, w)) if votes is None else votes.heatmap
-    near = torch.logit(probability_within(heatmap, final, radius), eps=1e-4)[..., None]
+    read = mass.unflatten(-1, (h, w)) if votes is None else votes.heatmap
+    last, own = (read, read) if estimate.reread is None else estimate.reread
+    within = torch.stack([probability_within(heatmap, final, radius) for heatmap in (last, read, own)], dim=-1)
+    near = torch.logit(within, eps=1e-4)
     return torch.cat((shares[..., :1], levels, shares[..., 1:], (distances + 1e-3).log(), whole, near), dim=-1)
 
 
@@ -83,6 +89,12 @@ class Calibration:
         x = ((features - mean) / deviation).clamp(-4, 4)
         return torch.cat((x, x**2), dim=-1)
 
+    def widened(self, number: int) -> Calibration:
+        """The same probabilities, for so many more features that have no say."""
+        F, none = len(self.mean), (0.0,) * number
+        weights = (*self.weights[:F], *none, *self.weights[F:], *none)
+        return Calibration((*self.mean, *none), (*self.deviation, *(1.0,) * number), weights, self.bias)
+
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -95,6 +107,8 @@ class Calibration:
         except (KeyError, TypeError) as error:
             raise WeightsError(f"this model's calibration is damaged: {error}; fit it again, or remove it") from error
         F = len(FEATURES)
+        if (len(found.mean), len(found.deviation), len(found.weights)) == (BEFORE, BEFORE, 2 * BEFORE):
+            found = found.widened(F - BEFORE)
         if len(found.mean) != F:
             raise WeightsError(
                 f"this model's scores were fitted by another version of edgecape: to {len(found.mean)} calibration "

@@ -91,6 +91,11 @@ def logits_of(heatmap: Tensor) -> Tensor:
     return heatmap.clamp(min=1e-12).log()
 
 
+def heatmap_of(logits: Tensor) -> Tensor:
+    """Probabilities of all cells from logits (B, K, h, w)."""
+    return logits.flatten(2).softmax(dim=-1).view_as(logits)
+
+
 def mean_shift_mode(heatmap: Tensor, near: tuple[float, float]) -> Tensor:
     """Where most of the probability (B, K, h, w) is *near*: (B, K, 2). Three likely cells side by side win over a
     single one elsewhere that is a little likelier than each of them."""

@@ -96,7 +96,7 @@ class DecoderTraining:
     voting: bool = True
     """Read the heatmap that the base model's votes leave instead of the similarity; needs places."""
     episodes: EpisodeSettings = EPISODES
-    parts: int = 32
+    parts: int = 16
     """How many of them, in files of 512."""
     hiding: HidingSettings = field(default_factory=HidingSettings)
     learns: Literal["decoder", "graph", "both"] = "decoder"
