@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -135,8 +136,12 @@ def test_a_config_of_the_first_format_is_upgraded():
 
 
 def test_the_shipped_model_is_that_of_the_recipe():
-    stored = load_model(DEFAULT_MODEL)
-    assert stored.config.matching == recipe("small").matching and stored.config.network.graph == "predicted"
+    stored, made = load_model(DEFAULT_MODEL), recipe("small")
+    assert made.matching is not None
+    assert made.decoder is not None
+    matching = replace(made.matching, rereading=made.decoder.rereading, log_linear_edges=True)
+    assert stored.config.matching == matching
+    assert (stored.config.network.graph, stored.config.network.bias) == ("predicted", "markov")
     assert stored.config.calibration is not None and stored.config.backbone_fingerprint and stored.config.training
 
 

@@ -66,7 +66,7 @@ def network(seed: int = 0, matching: MatchingSettings | None = None, **changes: 
     with torch.no_grad():
         for parameter in found.parameters():
             parameter.uniform_(-0.4, 0.4, generator=generator)
-        if found.pose_graph is not None:  # both signs of prior + c·ΔA + b occur
+        if found.pose_graph is not None and hasattr(found.pose_graph, "c"):  # both signs of prior + c·ΔA + b occur
             found.pose_graph.c.fill_(0.7)
             found.pose_graph.b.fill_(-0.1)
     return found

@@ -14,8 +14,9 @@ from edgecape.matching import views
 from edgecape.matching.alignment import asymmetry
 from edgecape.matching.multiview import Estimate, MultiView, SupportViews
 from edgecape.matching.network import build_network
-from edgecape.matching.settings import MatchingSettings, ViewSettings, VotingSettings
+from edgecape.matching.settings import MatchingSettings, RereadingSettings, ViewSettings, VotingSettings
 from edgecape.matching.views import Picture
+from edgecape.matching.voting import mean_shift_mode
 from edgecape.training.initialise import start_from_matching
 
 import tiny
@@ -27,7 +28,11 @@ PRIOR = torch.tensor([[0, 1, 0, 0], [1, 0, 0, 1], [0, 0, 0, 1], [0, 1, 1, 0]]).f
 SHOWN = torch.ones(1, 1, 4, dtype=torch.bool)
 MIRROR = ViewSettings(mirror=True)
 TURNS = replace(MIRROR, quarter_turns=True)
-SHIPPED = MatchingSettings(views=replace(TURNS, mirror_query=True, scales=(1.0, 0.85, 1.18)))
+SHIPPED = MatchingSettings(
+    views=replace(TURNS, mirror_query=True, scales=(1.0, 0.85)),
+    rereading=RereadingSettings(neighbours=True, share=0.35, local_heads=1),
+    log_linear_edges=True,
+)
 
 
 def photo(number: int = 1) -> torch.Tensor:
@@ -276,6 +281,24 @@ def test_the_same_support_twice_is_that_support(turning: MultiView) -> None:
     once, twice = support(turning), several(turning, photo().expand(2, -1, -1, -1), PLACES.expand(2, -1, -1))
     query = photo(3)[1:2]
     torch.testing.assert_close(find(turning, query, once).votes.heatmap, find(turning, query, twice).votes.heatmap)
+
+
+@torch.inference_mode()
+def test_our_decoder_looks_at_each_support_on_its_own() -> None:
+    """The same support twice gives what it gives alone; what another one says has its part in it."""
+    multiview, episode = shipped(), tiny.episode(5, 2, seed=3, hide=0.0)
+    alone, twice = (
+        episode._replace(
+            support=episode.support[:, rows], coordinates=episode.coordinates[:, rows], visible=episode.visible[:, rows]
+        )
+        for rows in ([0], [0, 0])
+    )
+    once, again, both = (ship(multiview, one) for one in (alone, twice, episode))
+    for part in ("heatmap", "own"):
+        torch.testing.assert_close(getattr(again.reread, part), getattr(once.reread, part))
+        assert not torch.allclose(getattr(both.reread, part), getattr(once.reread, part))
+    mode = mean_shift_mode(both.reread.heatmap, SHIPPED.voting.near)
+    assert torch.equal(both.output.coordinates[-1], mode)
 
 
 @torch.inference_mode()

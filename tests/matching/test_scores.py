@@ -5,7 +5,7 @@ import torch
 
 from edgecape.errors import WeightsError
 from edgecape.evaluation.calibration import fit
-from edgecape.matching.multiview import Estimate
+from edgecape.matching.multiview import Estimate, Rereadings
 from edgecape.matching.scores import BEFORE, FEATURES, Calibration, probabilities, score_features
 from edgecape.matching.voting import heatmap_of
 from edgecape.model.network import Output
@@ -32,9 +32,9 @@ def test_features_are_finite_and_follow_sharpness():
 
 def test_a_fit_is_calibrated_on_its_data_and_orders_it():
     generator = torch.Generator().manual_seed(0)
-    features = torch.randn(4000, len(FEATURES), generator=generator)
+    features = torch.randn(6000, len(FEATURES), generator=generator)
     truth = torch.sigmoid(1.5 * features[:, 0] - 0.8 * features[:, 1] + 0.3)
-    right = torch.rand(4000, generator=generator) < truth
+    right = torch.rand(6000, generator=generator) < truth
     found = fit(features, right).probability(features)
     assert (found - truth).abs().mean() < 0.03
     for low in torch.arange(0, 1, 0.2):
@@ -83,7 +83,8 @@ def test_scores_know_what_votes_and_decoder_say_of_the_answer():
     alone = score_features(estimate)
     assert torch.equal(alone[..., near], alone[..., votes])
     assert torch.equal(alone[..., near], alone[..., own])
-    doubted = score_features(estimate._replace(reread=(sure, lost)))
+    places = estimate.output.coordinates.transpose(0, 1)
+    doubted = score_features(estimate._replace(reread=Rereadings(places, sure, lost)))
     assert torch.equal(doubted[..., :own], alone[..., :own])
     assert (doubted[..., own] < alone[..., own]).float().mean() > 0.8
 

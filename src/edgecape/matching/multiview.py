@@ -91,19 +91,28 @@ class Compared(NamedTuple):
     clear: Tensor  # (B,) bool: a coarse look left no doubt which view fits
 
 
+class Rereadings(NamedTuple):
+    """Of our decoder."""
+
+    coordinates: Tensor  # (B, layers, K, 2)
+    heatmap: Tensor  # (B, K, h, w), the final one
+    own: Tensor  # (B, K, h, w), before it was averaged with the votes
+
+
 class Seen(NamedTuple):
     """Queries beside the supports, once views are settled."""
 
     matched: Matched
     votes: Votes
     places: Tensor  # (B, K, 2), of the keypoints in the supports, as the view that counts shows them
+    reread: Rereadings | None = None  # what our decoder makes of it
 
 
 class Estimate(NamedTuple):
     output: Output
     votes: Votes | None  # None for a network as published
     clear: Tensor  # (B,) bool, of `Compared`
-    reread: tuple[Tensor, Tensor] | None = None  # heatmaps (B, K, h, w) of our decoder: the final one, and its own
+    reread: Rereadings | None = None  # of our decoder, if there is one
 
 
 class MultiView(nn.Module):
@@ -263,14 +272,28 @@ class MultiView(nn.Module):
             seen = Seen(matched, vote(matched.proposals.similarity, places, encoding.usable, A, voting), places)
             if len(self.views) > 1:
                 seen = self._relabel_mirrored(compared.views[0].flatten(), seen, encoding.usable, support.flip_index)
-        matched, votes, places = self._together(seen, compared.supports.shape[1])
+        number = compared.supports.shape[1]
+        if isinstance(network, MatchingNetwork) and network.rereads:
+            seen = self._reread(seen, support, number)
+        matched, votes, places, reread = self._together(seen, number)
+        if reread is not None:
+            output = Output(reread.coordinates.transpose(0, 1), matched.proposals, support.usable, support.graph)
+            return Estimate(output, votes, compared.clear, reread)
         first = support.at(compared.supports[:, :1], compared.views[0][:, :1])._replace(places=places)
-        start = mean_shift_mode(votes.heatmap, voting.near)
-        if not (isinstance(network, MatchingNetwork) and network.rereads):
-            return Estimate(network.decode(matched, first, start), votes, compared.clear)
-        found = network.reread(matched, first, logits_of(votes.heatmap), start)
-        output = Output(found.coordinates, matched.proposals, first.usable, first.graph)
-        return Estimate(output, votes, compared.clear, (heatmap_of(found.final), heatmap_of(found.logits[-1])))
+        return Estimate(
+            network.decode(matched, first, mean_shift_mode(votes.heatmap, voting.near)), votes, compared.clear
+        )
+
+    def _reread(self, seen: Seen, support: SupportViews, supports: int) -> Seen:
+        """What our decoder makes of each of M supports on its own (B · M)."""
+        network = self.network
+        assert isinstance(network, MatchingNetwork)
+        usable, *graph = (_repeated(x, supports) for x in (support.usable, *support.graph))
+        beside = SupportEncoding(seen.matched.keypoints, usable, PoseGraph(*graph), seen.places)
+        start = mean_shift_mode(seen.votes.heatmap, self.settings.voting.near)
+        found = network.reread(seen.matched, beside, logits_of(seen.votes.heatmap), start)
+        heatmaps = (heatmap_of(found.final), heatmap_of(found.logits[-1]))
+        return seen._replace(reread=Rereadings(found.coordinates.transpose(0, 1), *heatmaps))
 
     def _together(self, seen: Seen, supports: int) -> Seen:
         """What M supports say (B · M) → (B): for each keypoint the mean of their votes, weighted by how well a support
@@ -280,19 +303,28 @@ class MultiView(nn.Module):
         voted, heatmap = (x.unflatten(0, (-1, supports)) for x in seen.votes[:2])
         sure = heatmap.amax(dim=(-2, -1)).clamp(min=1e-12).log()  # (B, M, K)
         weight = (fit[..., None] / self.settings.views.support_softness + sure).softmax(dim=1)
+
+        def mean(heatmaps: Tensor) -> Tensor:
+            return (weight[..., None, None] * heatmaps.unflatten(0, (-1, supports))).sum(dim=1)
+
         votes = Votes(
             voted=(weight[..., None] * voted).sum(dim=1),
-            heatmap=(weight[..., None, None] * heatmap).sum(dim=1),
+            heatmap=mean(seen.votes.heatmap),
             fit=seen.votes.fit[best],
         )
         image, keypoints, proposals = seen.matched
         matched = Matched(image[best], keypoints[best], Proposals(*(values[best] for values in proposals)))
-        return Seen(matched, votes, seen.places[best])
+        reread = seen.reread
+        if reread is not None:
+            final, own = mean(reread.heatmap), mean(reread.own)
+            last = mean_shift_mode(final, self.settings.voting.near)[:, None]
+            reread = Rereadings(torch.cat((reread.coordinates[best][:, :-1], last), dim=1), final, own)
+        return Seen(matched, votes, seen.places[best], reread)
 
     def _relabel_mirrored(self, view: Tensor, seen: Seen, usable: Tensor, flip: Tensor) -> Seen:
         """Swaps left and right where a query is seen beside a mirrored view and the supports show both."""
         swap = (view % 2 == 1)[:, None] & usable[:, flip]  # (B, K)
-        matched, votes, places = seen
+        matched, votes, places, _ = seen
         swapped = _relabelled(seen, flip)
         matched = matched._replace(
             keypoints=_where(swap, swapped.matched.keypoints, matched.keypoints),
@@ -313,7 +345,7 @@ class MultiView(nn.Module):
         places, mirrored_places = _apart(places, 2)
         weight = self.mirror_weight(votes, mirrored_votes, places, usable, support.flip_index)  # (B,)
         wins = weight > 0.5
-        mirrored, mirrored_votes, mirrored_places = _relabelled(
+        mirrored, mirrored_votes, mirrored_places, _ = _relabelled(
             Seen(mirrored, mirrored_votes, mirrored_places), support.flip_index
         )
         usable = usable[:, support.flip_index]
@@ -367,7 +399,7 @@ def _averaged(similarity: Tensor, mirrored: Tensor) -> Tensor:
 
 def _relabelled(seen: Seen, flip: Tensor) -> Seen:
     """A mirrored view with left and right swapped back."""
-    matched, votes, places = seen
+    matched, votes, places, _ = seen
     proposals = Proposals(*(values[:, flip] for values in matched.proposals))
     matched = matched._replace(keypoints=matched.keypoints[:, flip], proposals=proposals)
     return Seen(matched, Votes(votes.voted[:, flip], votes.heatmap[:, flip], votes.fit), places[:, flip])

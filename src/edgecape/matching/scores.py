@@ -63,7 +63,7 @@ def score_features(estimate: Estimate, radius: float = VotingSettings.near[0]) -
     whole = moved.new_zeros(moved.shape[0], 3) if votes is None else votes.fit
     whole = whole[:, None].expand(*moved.shape, -1)
     read = mass.unflatten(-1, (h, w)) if votes is None else votes.heatmap
-    last, own = (read, read) if estimate.reread is None else estimate.reread
+    last, own = (read, read) if estimate.reread is None else estimate.reread[1:]
     within = torch.stack([probability_within(heatmap, final, radius) for heatmap in (last, read, own)], dim=-1)
     near = torch.logit(within, eps=1e-4)
     return torch.cat((shares[..., :1], levels, shares[..., 1:], (distances + 1e-3).log(), whole, near), dim=-1)

@@ -241,7 +241,7 @@ def small() -> TrainSettings:
         decoder=DecoderTraining(
             graph="predicted",
             bias="markov",
-            rereading=RereadingSettings(neighbours=True, share=0.5),
+            rereading=RereadingSettings(neighbours=True, share=0.35),
             hiding=HidingSettings(episodes=0.2),
             learns="both",
             steps=1000,
