@@ -450,4 +450,4 @@ def test_pictures_of_a_support_are_what_the_network_gets() -> None:
     """Of one shot and its views: shapes as documented."""
     multiview = shipped()
     one = shots(torch.randn(2, 3, 16, 4, 4), torch.rand(2, 3, 5, 2), multiview.pictures)
-    assert one.features.shape == (2, 12, 3, 16, 4, 4) and one.coordinates.shape == (2, 12, 3, 5, 2)
+    assert one.features.shape == (2, 10, 3, 16, 4, 4) and one.coordinates.shape == (2, 10, 3, 5, 2)
