@@ -2,7 +2,7 @@
 validation categories, check them, write half precision.
 
     python tools/release.py runs/small/reread --val val.json --test test.json --images images --cache CACHE
-    python tools/release.py runs/one/model runs/two/model --as-used --val one/val.json two/val.json --images one two …
+    python tools/release.py runs/one/adapt runs/two/adapt --val one/val.json two/val.json --images one two …
 
 Scores are fitted on the categories of --val and only checked on those of --test, whose photos are in the first folder.
 """
@@ -10,7 +10,6 @@ Scores are fitted on the categories of --val and only checked on those of --test
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -22,7 +21,6 @@ from edgecape.evaluation.calibration import Reliability, Samples, both_ways, fit
 from edgecape.matching.network import build_network
 from edgecape.matching.scores import Calibration
 from edgecape.runtime.torch_runtime import TorchRuntime
-from edgecape.training.settings import recipe
 from edgecape.weights.backbones import load_backbone
 from edgecape.weights.store import DEFAULT_MODEL, load_model
 
@@ -48,17 +46,10 @@ def check(name: str, samples: Samples, calibration: Calibration) -> Reliability:
     return found
 
 
-def averaged(folders: list[Path], as_used: bool) -> TorchRuntime:
-    """The mean of several models, or the one. as_used: with the views, and our decoder's share, of the recipe."""
+def averaged(folders: list[Path]) -> TorchRuntime:
+    """The mean of several models, or the one."""
     first, *others = (load_model(folder) for folder in folders)
-    config, shipped = first.config, recipe("small")
-    if as_used and config.matching is not None:
-        assert shipped.matching is not None
-        matching = replace(config.matching, views=shipped.matching.views)
-        if matching.rereading is not None:
-            assert shipped.decoder is not None
-            matching = replace(matching, rereading=replace(matching.rereading, share=shipped.decoder.rereading.share))
-        config = replace(config, matching=matching)
+    config = first.config
     network = build_network(config.network, config.matching)
     heads = [first.head, *(other.head for other in others)]
     network.load_state_dict(
@@ -71,7 +62,6 @@ def averaged(folders: list[Path], as_used: bool) -> TorchRuntime:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", type=Path, nargs="+", help="of one kind, from one start")
-    parser.add_argument("--as-used", action="store_true", help="for decoders that were trained in one view and alone")
     parser.add_argument("--val", type=Path, nargs="+", required=True)
     parser.add_argument("--test", type=Path, required=True)
     parser.add_argument("--images", type=Path, nargs="+", required=True)
@@ -81,7 +71,7 @@ def main() -> None:
     parser.add_argument("--bfloat16", action="store_true", help="features: two and a half times as fast")
     parser.add_argument("--figure", type=Path)
     options = parser.parse_args()
-    runtime = averaged(options.models, options.as_used)
+    runtime = averaged(options.models)
     precision = torch.bfloat16 if options.bfloat16 else torch.float32
     store = FeatureStore.of(runtime, options.cache, precision)
     collected = {}
