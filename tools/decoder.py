@@ -42,7 +42,7 @@ from edgecape.training.decoder_validation import (
     off_by,
     predictions,
 )
-from edgecape.training.encoded import PART, SUFFIX, EncodedEpisodes, write_protocol_part, write_training_part
+from edgecape.training.encoded import PART, SUFFIX, EncodedEpisodes, write_protocol_part, write_training_parts
 from edgecape.training.sampler import EpisodeSampler
 from edgecape.training.settings import EPISODES, DecoderTraining, HidingSettings
 from edgecape.weights.store import find_model, load_model
@@ -79,17 +79,14 @@ def encode(options: argparse.Namespace) -> None:
     write_json(options.out / GROUPS, definitions(options.data), indent=1)
     for root in options.data:
         data = read(root, "val")
-        for number, (index, drawn) in enumerate(by_category(data).items()):
-            if number % options.processes == options.process:
-                for part, cover in (("val", 0.0), ("covered", EPISODES.cover)):
-                    path = options.out / part / f"{data.categories[index].name}{SUFFIX}"
-                    write_protocol_part(network, store, data, drawn, path, cover)
-                    print(path, flush=True)
+        for index, drawn in by_category(data).items():
+            for part, cover in (("val", 0.0), ("covered", EPISODES.cover)):
+                path = options.out / part / f"{data.categories[index].name}{SUFFIX}"
+                write_protocol_part(network, store, data, drawn, path, cover)
+                print(path, flush=True)
     train = joined([read(root, "train") for root in options.data])
     sampler = EpisodeSampler(train, store, EPISODES, options.seed)
-    for number in range(options.process, options.parts, options.processes):
-        write_training_part(network, sampler, options.out / "train", number, options.part_size)
-        print(f"part {number}, {store.computed} frames so far", flush=True)
+    write_training_parts(network, sampler, options.out / "train", options.parts, options.part_size)
 
 
 def train(options: argparse.Namespace) -> None:
@@ -222,8 +219,6 @@ def main() -> None:
     made.add_argument("--cache", type=Path, help="features below LoRA, shared by all models; else in --out")
     made.add_argument("--parts", type=int, default=32)
     made.add_argument("--part-size", type=int, default=PART)
-    made.add_argument("--processes", type=int, default=1, help="that share the work")
-    made.add_argument("--process", type=int, default=0, help="which of them this is")
     made.add_argument("--seed", type=int, default=0)
     made.set_defaults(run=encode)
     arm = commands.add_parser("train")

@@ -280,8 +280,6 @@ def test_comparison(lab: MakeLab) -> None:
 
 
 def test_what_does_not_go_together_is_said_before_anything_is_computed(lab: MakeLab) -> None:
-    with pytest.raises(SettingsError, match="take --regime published"):
-        lab(regime="ours").check(bias.ARMS)
     with pytest.raises(SettingsError, match="there is no method 'edgecap'; did you mean 'edgecape'"):
         EXPERIMENTS["benchmark"].arms(lab(methods=("edgecap",)).options)
     with pytest.raises(DataError, match="has the 21 objects"):

@@ -14,7 +14,7 @@ import torch
 from edgecape.errors import SettingsError
 from edgecape.matching.settings import MatchingSettings, RereadingSettings
 from edgecape.model.proposals import locate
-from edgecape.training.decoder import DecoderTrainer, build, decode, graph_of, hide
+from edgecape.training.decoder import DecoderTrainer, build, decode, graph_of, hide, unsupervised
 from edgecape.training.decoder_validation import (
     SKELETONS,
     DecoderValidation,
@@ -40,6 +40,7 @@ SETTINGS = DecoderTraining(
 
 
 UNVOTED = replace(SETTINGS, voting=False)
+PREDICTS: dict[str, Any] = {"graph": "predicted", "bias": "markov", "learns": "both"}
 
 
 @pytest.fixture(scope="module")
@@ -147,11 +148,50 @@ def test_phases_go_on_from_each_other(base, episodes, tmp_path):
     graph, batch = two.network.pose_graph, episodes.batch(0, 0, 4)
     assert graph.scale.item() != 1
     both = batch.usable[:, :, None] & batch.usable[:, None] & ~torch.eye(batch.usable.shape[1], dtype=torch.bool)
-    assert (graph_of(two.network, batch, batch.prior).weights[both] > 0).all()  # no edge is shut
+    assert (graph_of(two.network, batch).weights[both] > 0).all()  # no edge is shut
     last = trained(base, episodes, tmp_path / "bias", start=state, graph="predicted", bias="markov")
     after = weights(last)
     assert all(torch.equal(after[name], value) for name, value in state.items() if name.startswith("pose_graph."))
     assert not torch.equal(after["decoder.layers.0.read.weight"], state["decoder.layers.0.read.weight"])
+
+
+@pytest.mark.parametrize("changes", [{"residual": "mlp"}, {"residual": "attention"}, {"hops": 2}])
+def test_what_an_arm_has_of_its_own_starts_alike_every_time(base, changes):
+    usual = build(base, replace(SETTINGS, **PREDICTS)).state_dict()
+    first, second = (build(base, replace(SETTINGS, **PREDICTS, **changes)).state_dict() for _ in range(2))
+    assert all(torch.equal(value, second[name]) for name, value in first.items())
+    shared = {name for name in first.keys() & usual.keys() if first[name].shape == usual[name].shape}
+    assert all(torch.equal(first[name], usual[name]) for name in shared)
+    assert shared < first.keys()  # it has something of its own
+
+
+def test_an_auxiliary_gcn_teaches_the_graph_and_stays_behind(base, episodes, tmp_path):
+    """Its weights learn, survive a stop, and are no part of the model."""
+    options = {**PREDICTS, "graph_loss": "gcn"}
+    whole = trained(base, episodes, tmp_path / "whole", **options)
+    own = {name: value for name, value in whole.learned.items() if name.startswith("reconstruction.")}
+    assert own and any(value.abs().sum() > 0 for name, value in own.items() if "mask_token" in name)
+    assert not any("reconstruction" in name for name in load_model(tmp_path / "whole/model").head)
+    first = DecoderTrainer(base, replace(SETTINGS, **options), tmp_path / "stopped")
+    for _ in range(4):
+        first.step(episodes)
+    first.save()
+    second = trained(base, episodes, tmp_path / "stopped", **options)
+    assert all(torch.equal(value, second.learned[name]) for name, value in whole.learned.items())
+    plain = trained(base, episodes, tmp_path / "off", **{**options, "graph_loss": "off"})
+    assert not torch.equal(weights(plain)["pose_graph.scale"], weights(whole)["pose_graph.scale"])
+
+
+def test_hidden_keypoints_teach_the_graph_only_if_they_are_to(base, episodes, tmp_path):
+    everything = HidingSettings(episodes=1.0, keypoints=(0.5, 0.5))
+    batch = episodes.batch(0, 0, 4)
+    hidden = hide(batch, everything, np.random.default_rng(0))
+    network = trained(base, episodes, tmp_path, **PREDICTS).network  # one that listens
+    for keeps, expected in ((lambda graph: graph, True), (lambda graph: unsupervised(graph, hidden), False)):
+        network.zero_grad()
+        decode(network, batch, hidden, keeps(graph_of(network, batch))).logits.square().mean().backward()
+        learned = [p.grad is not None and bool(p.grad.abs().sum() > 0) for p in network.pose_graph.parameters()]
+        assert any(learned) is expected
 
 
 def test_hidden_keypoints(episodes):

@@ -13,14 +13,17 @@ from edgecape.errors import DataError
 from edgecape.evaluation.episodes import protocol_episodes
 from edgecape.evaluation.evaluate import evaluate
 from edgecape.evaluation.methods import ModelMethod, proposals
+from edgecape.io.locks import Lock
 from edgecape.training.decoder_validation import distances
 from edgecape.training.encoded import (
     EncodedEpisodes,
     concatenate,
     encode,
     load_part,
+    part_path,
     write_protocol_part,
     write_training_part,
+    write_training_parts,
 )
 from edgecape.training.sampler import EpisodeSampler, EpisodeSettings
 
@@ -69,6 +72,21 @@ def test_a_part_that_is_there_is_not_made_again(folder):
             raise AssertionError("nothing is to be computed")
 
     write_training_part(Fails(), Fails(), folder, 0, 20)  # type: ignore[arg-type]
+
+
+def test_processes_share_the_parts_of_a_folder(dataset, network, tmp_path, monkeypatch):
+    """What another process is writing is waited for, the rest is written meanwhile."""
+    other, slept = Lock(part_path(tmp_path, 0).with_suffix(".lock"), "another process"), []
+    assert other.take()
+
+    def sleep(seconds: float) -> None:
+        slept.append([number for number in range(3) if part_path(tmp_path, number).exists()])
+        write_training_part(network, sampler(dataset), tmp_path, 0, 4)
+        other.release()
+
+    monkeypatch.setattr("edgecape.training.encoded.time.sleep", sleep)
+    write_training_parts(network, sampler(dataset), tmp_path, 3, 4)
+    assert slept == [[1, 2]] and len(EncodedEpisodes(tmp_path)) == 12
 
 
 def test_a_batch_is_a_function_of_seed_and_step_and_has_episodes_of_like_size(folder):

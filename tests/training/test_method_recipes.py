@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from edgecape.errors import SettingsError
 from edgecape.model.presets import PRESETS
 from edgecape.training.methods import as_method
 from edgecape.training.settings import RECIPES, recipe
 
-NOT_OURS = ("graphormer-bias", "sdpnet")
 
-
-@pytest.mark.parametrize(
-    ("name", "of"), [(name, of) for of in RECIPES for name in PRESETS if of == "paper" or name not in NOT_OURS]
-)
+@pytest.mark.parametrize("of", RECIPES)
+@pytest.mark.parametrize("name", PRESETS)
 def test_every_recipe_trains_every_method(name: str, of: str) -> None:
     settings, preset = as_method(recipe(of), name), PRESETS[name]
     settings.check()
@@ -28,10 +24,13 @@ def test_every_recipe_trains_every_method(name: str, of: str) -> None:
         assert settings.phases and all(phase.match_only for phase in settings.phases)
 
 
-@pytest.mark.parametrize("name", NOT_OURS)
-def test_what_our_decoder_has_not(name: str) -> None:
-    with pytest.raises(SettingsError, match=f"method '{name}'; take the recipe paper"):
-        as_method(recipe("small"), name)
+def test_our_decoder_is_taught_as_the_method_says() -> None:
+    found = {name: as_method(recipe("small"), name).decoder for name in PRESETS}
+    assert found.pop("pomnet") is None
+    told = {name: (one.learns, one.graph_loss) for name, one in found.items() if one is not None}
+    assert told["edgecape"] == ("both", "masked") and told["sdpnet"] == ("both", "gcn")
+    assert told["graphcape"] == told["capeformer"] == ("decoder", "off")
+    assert found["fmmp"] is not None and found["fmmp"].episodes.between == PRESETS["fmmp"].between > 0
 
 
 def test_edgecape_is_the_recipe_itself() -> None:

@@ -43,8 +43,12 @@ def more_arms(options: Options) -> tuple[Arm, ...]:
     return tuple(Arm(name, name) for name in options.methods)
 
 
+OURS = {"hops", "residual"}  # what arms may change in the network of our decoder
+
+
 def check_ours(arm: Arm) -> None:
-    """Our decoder knows graph and Markov bias, and none of what other arms change."""
+    """Arms of our decoder stand on one encoder and learn from the same episodes, and their predictor sees keypoints
+    alone."""
     wanted = arm.preset
-    if arm.network or arm.phases or wanted.network or wanted.bias == "shortest_path" or not wanted.decodes:
+    if set(arm.network) - OURS or wanted.network or wanted.between or not wanted.decodes:
         raise SettingsError(f"arm '{arm.name}' is one of the published network; take --regime published")

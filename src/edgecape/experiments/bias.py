@@ -5,7 +5,7 @@ from __future__ import annotations
 from edgecape.evaluation.published import COMPONENTS, SHORTEST_PATH_BIAS
 from edgecape.experiments import figures, tables
 from edgecape.experiments.arms import PREDICTED, Arm
-from edgecape.experiments.experiment import Experiment, Parts
+from edgecape.experiments.experiment import TRAINED, Experiment, Parts
 from edgecape.experiments.lab import Condition, Lab
 
 HOPS = (1, 2, 3, 4, 5, 6)
@@ -38,5 +38,5 @@ EXPERIMENT = Experiment(
     f"Markov, 4 hops: {COMPONENTS['predicted']} → {COMPONENTS['predicted + bias']}; shortest paths about +0.5 mPCK.",
     run,
     lambda options: ARMS,
-    ("published",),
+    TRAINED,
 )

@@ -74,8 +74,9 @@ def done(lab: Lab, command: str) -> dict[str, str]:
         counts = ", ".join(f"{arm} ({len(folders)})" for arm, folders in lab.given.items())
         said["models"] = f"given, not trained here, so their budgets may differ: {counts}"
     else:
-        steps = budget.steps if options.regime == "published" else budget.decoder_steps
-        length = f"{budget.stages} stages of {steps} steps" if steps else "the paper's 300 epochs"
+        length = f"{budget.decoder_steps} steps"
+        if options.regime == "published":
+            length = f"{budget.stages} stages of {budget.steps} steps" if budget.steps else "the paper's 300 epochs"
         said["budget"] = f"{options.budget}: {length}, {budget.seeds} seeds"
     return said | {"episodes": f"{budget.episodes} per category", "command": command}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edgecape.experiments import figures, tables
 from edgecape.experiments.arms import BOTH, Arm
-from edgecape.experiments.experiment import Experiment, Parts
+from edgecape.experiments.experiment import TRAINED, Experiment, Parts
 from edgecape.experiments.lab import Condition, Lab
 
 RATIOS = (0.0, 0.2, 0.4, 0.5, 0.6, 0.8)
@@ -35,5 +35,5 @@ EXPERIMENT = Experiment(
     "One half (the paper's text); the released code hides 30 %.",
     run,
     lambda options: list(ARMS.values()),
-    ("published",),
+    TRAINED,
 )

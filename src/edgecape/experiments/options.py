@@ -46,9 +46,10 @@ class Budget:
     """How long models are trained and on how many pairs they are measured."""
 
     stages: int = 3
-    """Stages of an arm, all of the same length: base, predicted graph, bias. All arms have the same number."""
+    """Stages of an arm as published, all of the same length: base, predicted graph, bias. All arms have the same
+    number."""
     steps: int = 1700
-    """Of a stage, as published; 0: the paper's 100 epochs."""
+    """Of a stage; 0: the paper's 100 epochs."""
     batch: int = 8
     learning_rate: float = 1.5e-4
     warmup: int = 300
@@ -58,13 +59,13 @@ class Budget:
     """0.1 as published; where photos are seen a few times only, it costs half of a step on a processor and saves nobody
     from learning by heart."""
     precision: Literal["no", "bf16"] = "bf16"
-    """Of the products in training, as published; measuring is exact."""
+    """Of the products in training, as published, on processors that know it; measuring is exact."""
     views: int = 2
     """Crops per object, so that features can be cached; 0: new ones every time, as published."""
     most_objects: int = 60
     """Of a category; 0: all."""
-    decoder_steps: int = 1600
-    """Of a stage, in the regime "ours"."""
+    decoder_steps: int = 1000
+    """Of an arm in the regime "ours", which has one stage."""
     encoded: int = 8192
     """Episodes that such decoders learn from."""
     episodes: int = 10

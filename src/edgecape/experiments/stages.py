@@ -22,6 +22,7 @@ from edgecape.experiments.options import Budget, digest
 from edgecape.io.files import read_json
 from edgecape.io.locks import Lock
 from edgecape.matching.network import build_network
+from edgecape.model.precision import rounded
 from edgecape.model.settings import NetworkSettings
 from edgecape.training.loop import hide, train
 from edgecape.training.methods import as_method
@@ -158,7 +159,7 @@ def step_seconds(settings: TrainSettings, dataset: Dataset, store: FeatureStore)
     for step in range(TIMED + 1):  # the first warms up
         if step == 1:
             began = time.perf_counter()
-        with torch.autocast("cpu", torch.bfloat16, enabled=settings.mixed_precision == "bf16"):
+        with rounded("cpu", settings.mixed_precision == "bf16"):
             terms = objective(batch, hidden)
         optimiser.zero_grad()
         torch.stack([term.float() for term in terms.values()]).sum().backward()

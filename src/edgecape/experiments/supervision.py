@@ -5,7 +5,7 @@ from __future__ import annotations
 from edgecape.evaluation.published import SPLIT_1, SUPERVISION
 from edgecape.experiments import figures, tables
 from edgecape.experiments.arms import Arm
-from edgecape.experiments.experiment import Experiment, Parts
+from edgecape.experiments.experiment import TRAINED, Experiment, Parts
 from edgecape.experiments.lab import Condition, Lab
 
 METRIC = "PCK@0.2"
@@ -34,5 +34,5 @@ EXPERIMENT = Experiment(
     "Through the decoder with hidden keypoints: PCK@0.2 93.57, 92.88 with an auxiliary GCN.",
     run,
     lambda options: ARMS,
-    ("published",),
+    TRAINED,
 )

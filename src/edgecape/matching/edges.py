@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from edgecape.model.pose_graph import PoseGraphPredictor
@@ -30,6 +29,6 @@ class LogLinearPoseGraph(PoseGraphPredictor):
     def weigh(self, prior: Tensor, refined: Tensor, usable: Tensor) -> Tensor:
         counts = usable[..., None].to(refined.dtype)
         shared = (refined * counts).sum(dim=1, keepdim=True) / counts.sum(dim=1, keepdim=True).clamp(min=1)
-        unit = F.normalize(refined - shared, dim=-1)
+        change = self.residual(refined - shared)  # ΔA
         others = 1 - torch.eye(prior.shape[-1], dtype=prior.dtype, device=prior.device)  # no edge to itself
-        return others * (prior + self.log_faint.exp()) * torch.exp(self.scale * (unit @ unit.transpose(1, 2)))
+        return others * (prior + self.log_faint.exp()) * torch.exp(self.scale * change)

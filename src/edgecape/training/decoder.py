@@ -28,17 +28,20 @@ from edgecape.matching.settings import MatchingSettings, ViewSettings, VotingSet
 from edgecape.matching.voting import logits_of, mean_shift_mode, vote
 from edgecape.model.network import Matched, SupportEncoding
 from edgecape.model.pose_graph import PoseGraph, pose_graph
+from edgecape.model.precision import rounded
 from edgecape.model.proposals import locate
 from edgecape.training.checkpoints import load_checkpoint, save_checkpoint
 from edgecape.training.encoded import Encoded, EncodedEpisodes
 from edgecape.training.initialise import start_new_parts
 from edgecape.training.losses import similarity_loss
+from edgecape.training.objective import GraphReconstruction
 from edgecape.training.settings import DecoderTraining, HidingSettings
 from edgecape.weights.config import ModelConfig
 from edgecape.weights.store import Stored, save_model
 
 LEARNS = {"decoder": ("decoder.", "mask_token"), "graph": ("pose_graph.",)}
 LEARNS["both"] = LEARNS["decoder"] + LEARNS["graph"]
+RESTORED = HidingSettings(episodes=1.0, keypoints=(0.5, 0.5))  # what an auxiliary GCN has to restore
 
 
 def build(base: Stored, settings: DecoderTraining) -> MatchingNetwork:
@@ -55,16 +58,21 @@ def build(base: Stored, settings: DecoderTraining) -> MatchingNetwork:
     )
     # The predictor sees keypoints only: their tokens say what they look like, and a step stays cheap.
     network = replace(base.config.network, predictor_sees_image=False, dropout=settings.dropout)
-    torch.manual_seed(settings.seed)
+    mine = replace(network, graph=settings.graph, bias=settings.bias, hops=settings.hops, residual=settings.residual)
     everything = replace(
         matching, rereading=replace(settings.rereading, places=True, votes=True, rivals=True, neighbours=True)
     )
+    torch.manual_seed(settings.seed)
     whole = MatchingNetwork(replace(network, graph="predicted", bias="markov"), everything)
-    start_new_parts(whole)
-    found = MatchingNetwork(replace(network, graph=settings.graph, bias=settings.bias), matching)
-    new = whole.state_dict()
-    kept = {name: value for name, value in base.head.items() if not name.startswith(LEARNS["both"])}
-    found.load_state_dict({name: kept.get(name, new[name]) for name in found.state_dict()})
+    found = MatchingNetwork(mine, matching)
+    for one in (whole, found):
+        start_new_parts(one)
+    new = {name: value for name, value in base.head.items() if not name.startswith(LEARNS["both"])}
+    new = whole.state_dict() | new
+    own = found.state_dict()
+    found.load_state_dict(
+        {name: new[name] if name in new and new[name].shape == value.shape else value for name, value in own.items()}
+    )
     return found
 
 
@@ -95,8 +103,9 @@ def hide(episodes: Encoded, hiding: HidingSettings, rng: np.random.Generator) ->
     return found
 
 
-def graph_of(network: MatchingNetwork, episodes: Encoded, prior: Tensor) -> PoseGraph:
+def graph_of(network: MatchingNetwork, episodes: Encoded) -> PoseGraph:
     """As `Network.predict_graph`, from tokens alone."""
+    prior = episodes.prior
     if network.settings.graph == "none":
         prior = torch.zeros_like(prior)
     if network.pose_graph is None:
@@ -107,10 +116,16 @@ def graph_of(network: MatchingNetwork, episodes: Encoded, prior: Tensor) -> Pose
     return graph
 
 
+def unsupervised(graph: PoseGraph, hidden: Hidden) -> PoseGraph:
+    """The same, but episodes with hidden keypoints teach it nothing."""
+    hides = hidden.hidden.any(dim=1)[:, None, None]
+    return PoseGraph(*(torch.where(hides, matrix.detach(), matrix) for matrix in graph))
+
+
 def decode(
-    network: MatchingNetwork, episodes: Encoded, hidden: Hidden | None = None, prior: Tensor | None = None
+    network: MatchingNetwork, episodes: Encoded, hidden: Hidden | None = None, graph: PoseGraph | None = None
 ) -> Reread:
-    """What the decoder makes of episodes, some keypoints hidden. prior: another skeleton than theirs."""
+    """What the decoder makes of episodes, some keypoints hidden. graph: if it is known."""
     similarity, keypoints, voting = episodes.similarity, episodes.keypoints, network.matching.voting
     start = locate(similarity).peak
     if hidden is not None:
@@ -118,7 +133,7 @@ def decode(
         start = start[rows, hidden.other]
         looks_like = similarity[rows, hidden.other] * (~hidden.hidden | hidden.mistaken)[..., None, None]
         similarity, keypoints = looks_like, torch.where(hidden.masked[..., None], network.mask_token, keypoints)
-    graph = graph_of(network, episodes, episodes.prior if prior is None else prior)
+    graph = graph or graph_of(network, episodes)
     logits = similarity
     if voting.rounds:
         with torch.no_grad(), torch.autocast(similarity.device.type, enabled=False):
@@ -141,6 +156,10 @@ class DecoderTrainer:
         self.network.requires_grad_(False).eval()
         learning = LEARNS[settings.learns]
         self.learned = {n: p.requires_grad_() for n, p in self.network.named_parameters() if n.startswith(learning)}
+        self.reconstruction: GraphReconstruction | None = None
+        if settings.graph_loss == "gcn":
+            self.reconstruction = GraphReconstruction(self.network.settings.width)
+            self.learned |= {f"reconstruction.{n}": p for n, p in self.reconstruction.named_parameters()}
         scalars = [value for value in self.learned.values() if value.numel() == 1]
         others = [value for value in self.learned.values() if value.numel() > 1]
         groups = [
@@ -171,7 +190,9 @@ class DecoderTrainer:
         if state is None:
             return
         self.done = int(state["done"])
-        self.network.load_state_dict(self.network.state_dict() | state["learned"])
+        with torch.no_grad():
+            for name, value in state["learned"].items():
+                self.learned[name].copy_(value)
         self.average = state["average"]
         self.optimiser.load_state_dict(state["optimiser"])
         log = self.folder / "log.jsonl"
@@ -213,12 +234,20 @@ class DecoderTrainer:
             if part is not None:
                 part.train(any(p.requires_grad for p in part.parameters()))
         torch.manual_seed(hash((settings.seed, self.done)) % 2**63)  # dropout: resuming needs no saved state
-        rounded = torch.autocast("cpu", torch.bfloat16, enabled=settings.precision == "bfloat16")
-        with rounded, sdpa_kernel(SDPBackend.MATH):  # for a few keypoints the fused kernel is far slower
-            found = decode(network, batch, hidden)
+        with (
+            rounded("cpu", settings.precision == "bfloat16"),
+            sdpa_kernel(SDPBackend.MATH),
+        ):  # for a few keypoints the fused kernel is far slower
+            graph = graph_of(network, batch)
+            taught = graph if settings.graph_loss == "masked" else unsupervised(graph, hidden)
+            found = decode(network, batch, hidden, taught)
         losses = [similarity_loss(logits, batch.target, batch.weight) for logits in found.logits]
+        terms = list(losses)
+        if self.reconstruction is not None:
+            half = hide(batch, RESTORED, rng).hidden
+            terms.append(self.reconstruction(batch.tokens, batch.usable, graph.normalised.float(), half))
         self.optimiser.zero_grad()
-        torch.stack(losses).sum().backward()
+        torch.stack(terms).sum().backward()
         torch.nn.utils.clip_grad_norm_(list(self.learned.values()), settings.clip)
         self.optimiser.step()
         self.done += 1
@@ -238,7 +267,8 @@ class DecoderTrainer:
 
     def averaged(self) -> MatchingNetwork:
         network = MatchingNetwork(self.network.settings, self.network.matching)
-        network.load_state_dict(self.network.state_dict() | self.average)
+        state = self.network.state_dict()
+        network.load_state_dict({name: self.average.get(name, value) for name, value in state.items()})
         return network.eval()
 
     def save(self) -> None:

@@ -60,8 +60,10 @@ def predictions(network: MatchingNetwork | None, part: Encoded, change: Change |
         if network is None:
             found.append(locate(episodes.similarity).peak)
         else:
-            prior = None if change is None else torch.stack([change(one, generator) for one in episodes.prior])
-            found.append(decode(network, episodes, prior=prior).coordinates[-1])
+            if change is not None:
+                changed = torch.stack([change(one, generator) for one in episodes.prior])
+                episodes = episodes._replace(prior=changed)
+            found.append(decode(network, episodes).coordinates[-1])
     return torch.cat(found)
 
 

@@ -19,6 +19,7 @@ from edgecape.data.features import FeatureStore
 from edgecape.errors import EdgeCapeError, SettingsError, WeightsError, require
 from edgecape.matching.network import build_network, lora_of
 from edgecape.model.network import Network
+from edgecape.model.precision import rounded
 from edgecape.training.checkpoints import load_checkpoint, save_checkpoint
 from edgecape.training.initialise import start_from_matching, start_new_parts
 from edgecape.training.objective import Objective
@@ -243,8 +244,7 @@ class PhaseTrainer:
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.objective.train()
-        rounded = torch.autocast(accelerator.device.type, torch.bfloat16, enabled=settings.mixed_precision == "bf16")
-        with rounded:
+        with rounded(accelerator.device.type, settings.mixed_precision == "bf16"):
             terms = self.objective(batch.to(accelerator.device), hidden.to(accelerator.device))
         terms = {name: term.float() for name, term in terms.items()}
         loss = torch.stack(list(terms.values())).sum()

@@ -1,12 +1,9 @@
-"""A recipe for each method by name: the same phases for all of them, so that all have the same budget.
-
-Our decoder knows the graph and the Markov bias, and none of what else methods change."""
+"""A recipe for each method by name: the same phases for all of them, so that all have the same budget."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from edgecape.errors import SettingsError
 from edgecape.model.presets import Preset, preset
 from edgecape.training.settings import DecoderTraining, PhaseSettings, TrainSettings
 
@@ -21,18 +18,24 @@ def as_method(settings: TrainSettings, name: str) -> TrainSettings:
         settings,
         network=chosen.settings(settings.network),
         phases=tuple(phase_of(chosen, phase) for phase in settings.phases if chosen.decodes or _matches(phase)),
-        decoder=None if settings.decoder is None else decoder_of(chosen, settings.decoder, name),
+        decoder=None if settings.decoder is None else decoder_of(chosen, settings.decoder),
         episodes=replace(settings.episodes, between=chosen.between),
     )
 
 
-def decoder_of(chosen: Preset, decoder: DecoderTraining, name: str) -> DecoderTraining | None:
+def decoder_of(chosen: Preset, decoder: DecoderTraining) -> DecoderTraining | None:
+    """Our decoder. Its graph is predicted from keypoints alone in any case."""
     if not chosen.decodes:
         return None
-    if chosen.network or chosen.bias == "shortest_path":
-        raise SettingsError(f"our decoder has no such parts as method '{name}'; take the recipe paper")
     predicts = chosen.graph == "predicted"
-    return replace(decoder, graph=chosen.graph, bias=chosen.bias, learns="both" if predicts else "decoder")
+    return replace(
+        decoder,
+        graph=chosen.graph,
+        bias=chosen.bias,
+        graph_loss=chosen.graph_loss if predicts else "off",
+        learns="both" if predicts else "decoder",
+        episodes=replace(decoder.episodes, between=chosen.between),
+    )
 
 
 def phase_of(chosen: Preset, phase: PhaseSettings) -> PhaseSettings:

@@ -10,7 +10,7 @@ from edgecape.data.dataset import Dataset
 from edgecape.data.features import FeatureStore
 from edgecape.matching.network import lora_of
 from edgecape.training.decoder import DecoderTrainer
-from edgecape.training.encoded import PART, EncodedEpisodes, write_training_part
+from edgecape.training.encoded import PART, EncodedEpisodes, write_training_parts
 from edgecape.training.sampler import EpisodeSampler
 from edgecape.training.settings import DecoderTraining
 from edgecape.training.validation import Validation
@@ -35,10 +35,8 @@ def train_decoder(
     network = before.network().eval()
     sampler = EpisodeSampler(dataset, store.with_lora(lora_of(network)), settings.episodes, settings.seed)
     work.mkdir(parents=True, exist_ok=True)
-    for number in range(settings.parts):
-        if number % 8 == 0:
-            print(f"  {NAME}: encoding episodes, part {number + 1} of {settings.parts}", flush=True)
-        write_training_part(network, sampler, work / "episodes", number, PART)
+    print(f"  {NAME}: encoding {settings.parts * PART} episodes", flush=True)
+    write_training_parts(network, sampler, work / "episodes", settings.parts, PART)
     trainer = DecoderTrainer(before, settings, work)
     trainer.train(EncodedEpisodes(work / "episodes", settings.parts))
     finished = in_use(load_model(work / "model"), before)

@@ -91,7 +91,14 @@ class DecoderTraining:
     """Our decoder, and the graph with it, learning from what the frozen rest of the network leaves."""
 
     graph: Literal["none", "fixed", "predicted"] = "fixed"
-    bias: Literal["off", "markov"] = "off"
+    bias: Literal["off", "markov", "shortest_path"] = "off"
+    hops: int = 4
+    """Of the bias."""
+    residual: Literal["cosine", "mlp", "attention"] = "cosine"
+    """How the graph's predictor turns keypoints into factors on the edges."""
+    graph_loss: Literal["off", "masked", "gcn"] = "masked"
+    """What teaches a predicted graph beside episodes in which all is shown: those with hidden keypoints (masked), an
+    auxiliary GCN that restores hidden tokens, or nothing. The decoder learns from hidden keypoints in any case."""
     rereading: RereadingSettings = field(default_factory=RereadingSettings)
     voting: bool = True
     """Read the heatmap that the base model's votes leave instead of the similarity; needs places."""
