@@ -15,6 +15,7 @@ from edgecape.data.objects import read_coco
 from edgecape.errors import AnnotationError, ImageError, PhotoError, SettingsError, WeightsError
 from edgecape.examples import lamp
 from edgecape.matching.settings import MatchingSettings, ViewSettings
+from edgecape.predictor import _as_support
 from edgecape.runtime.torch_runtime import TorchRuntime
 
 from toy import ToyBackbone, estimator, write_lamps
@@ -573,3 +574,48 @@ def test_a_hub_id_reaches_the_hub(model: EdgeCape, toy_backbone, tmp_path: Path,
         monkeypatch.setattr("edgecape.weights.store.hub_reachable", lambda reachable=reachable: reachable)
         assert EdgeCape.from_pretrained("owner/some-model.v2", device="cpu").fingerprint == model.fingerprint
     assert asked == [("owner/some-model.v2", False), ("owner/some-model.v2", True)]
+
+
+# --- propagation -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def matcher() -> EdgeCape:
+    return estimator(matching=MatchingSettings())
+
+
+def test_the_surest_poses_become_supports(matcher: EdgeCape, support: Support, photos):
+    prompt = matcher.prompt(support)
+    poses = matcher.predict(prompt, photos)
+    surest = sorted(range(len(photos)), key=lambda index: -poses[index].score)[:2]
+    marked = [Support(photos[i], poses[i].keypoints, visible=poses[i].found, box=poses[i].box) for i in surest]
+    expected, found = matcher.prompt([support, *marked]), matcher.propagate(support, photos, number=2)
+    for name in ("tokens", "places", "graph", "usable", "frames"):
+        assert np.array_equal(getattr(found, name), getattr(expected, name)), name
+    assert found.names == support.names and found.skeleton == support.skeleton
+    assert len(found.frames[0]) == 3 and matcher.predict(found, photos[:1])[0].keypoints.shape == (len(prompt), 2)
+
+
+def test_propagation_takes_what_predict_takes(matcher: EdgeCape, support: Support, photos, tmp_path: Path):
+    """One photo or many, several objects on one of them, photos that cannot be read, and none at all."""
+    plain = matcher.prompt(support)
+    assert np.array_equal(matcher.propagate(support, photos, number=0).tokens, plain.tokens)
+    assert np.array_equal(matcher.propagate(support, []).tokens, plain.tokens)
+    (tmp_path / "bad.png").write_bytes(b"no picture")
+    assert np.array_equal(matcher.propagate(support, [tmp_path / "bad.png"]).tokens, plain.tokens)
+    several = [[(0, 0, SIDE, SIDE), (10, 10, 250, 250)], None]
+    assert len(matcher.propagate([support], photos[:2], several).frames[0]) == 4
+    one = matcher.propagate(support, photos[0], (0, 0, SIDE, SIDE), number=np.int64(3))
+    assert len(one.frames[0]) == 2
+    streamed = matcher.propagate(support, iter(photos), iter([None] * len(photos)))
+    assert np.array_equal(streamed.tokens, matcher.propagate(support, photos).tokens)
+    for wrong in (-1, 1.5, True, "8"):
+        with pytest.raises(SettingsError, match="give a whole number of poses"):
+            matcher.propagate(support, photos, number=wrong)
+
+
+def test_what_lies_outside_the_photo_is_no_mark(support: Support, photos):
+    pose = Pose(np.array([[-3, 5], [5, 5], [np.nan, 5]]), np.full(3, 0.9), (0, 0, 9, 9), np.zeros((3, 2)))
+    marked = _as_support(pose, np.zeros((9, 9, 3), np.uint8))
+    assert marked is not None and marked.visible.tolist() == [False, True, False]
+    assert _as_support(replace(pose, keypoints=pose.keypoints - 20), np.zeros((9, 9, 3), np.uint8)) is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import islice
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from edgecape import geometry
+from edgecape.arguments import is_box, is_listing, listed, with_boxes
 from edgecape.checks import check_box, check_keypoints
 from edgecape.errors import AnnotationError, EdgeCapeError, ImageError, PhotoError, SettingsError, brief
 from edgecape.io.images import RGB, load_image
@@ -36,6 +37,7 @@ Found: TypeAlias = "Pose | list[Pose] | EdgeCapeError"
 """Of one image: its pose, a list of poses if it had a list of boxes, or with errors="return" what was wrong with it."""
 
 LARGEST_BATCH = 100_000  # more than any machine can hold
+PROPAGATED = 8  # poses that `propagate` takes for supports; more are not surer (docs/experiments/propagation.md)
 
 
 Given = TypeVar("Given")
@@ -151,8 +153,8 @@ class EdgeCape:
         """Encode one support, or several of the same keypoints (few-shot), once for all queries.
 
         Args:
-            supports: Of several, the first matters most: the others are brought to face and lie as it does. Names,
-                skeleton and symmetry may be given by one of them for all.
+            supports: Of several, each is compared with a photo on its own, and those that resemble it most have the
+                most to say. Names, skeleton and symmetry may be given by one of them for all.
 
         Raises:
             AnnotationError: If supports contradict each other, or keypoints lie outside their photo or box.
@@ -183,6 +185,46 @@ class EdgeCape:
             names=names,
             model=self.fingerprint,
         )
+
+    def propagate(
+        self,
+        supports: Support | Sequence[Support],
+        images: Picture | Iterable[Picture],
+        boxes: Iterable[Boxes] | ArrayLike | None = None,
+        number: int = PROPAGATED,
+        batch_size: int = 8,
+        effort: Effort = "auto",
+    ) -> Prompt:
+        """Encode supports together with photos that nobody marked: the poses that the model is surest of there serve
+        as further supports. They show the object from more sides than one photo can.
+
+        Args:
+            supports: As for `prompt`.
+            images: Some of the photos of that kind of object, as for `predict`; a few dozen are enough. One that cannot
+                be read is left out.
+            boxes: Where to look on them, as for `predict`.
+            number: How many poses to take at most.
+            batch_size: As for `predict`.
+            effort: As for `predict`.
+
+        Returns:
+            A prompt for these and all other photos of that kind of object.
+        """
+        if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 0:
+            raise SettingsError(f"number is {brief(number)}; give a whole number of poses, 0 or more")
+        shots = _as_list(supports)
+        several, boxes = listed(images, boxes)
+        looked_at = list(several)
+        found = self.predict(self.prompt(shots), looked_at, boxes, batch_size, "return", effort)
+        poses = [
+            (pose, image)
+            for image, of_image in zip(looked_at, found, strict=True)
+            if not isinstance(of_image, EdgeCapeError)
+            for pose in (of_image if isinstance(of_image, list) else [of_image])
+        ]
+        surest = sorted(poses, key=lambda one: one[0].score, reverse=True)[:number]
+        added = [support for pose, image in surest if (support := _as_support(pose, image)) is not None]
+        return self.prompt([*shots, *added])
 
     def _shown(self, shot: Support, names: tuple[str, ...] | None) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """A support in all sizes the model wants: frames (L, h, w, 3) and the keypoints (L, K, 2) in them."""
@@ -275,13 +317,8 @@ class EdgeCape:
         if not isinstance(errors, str) or errors not in ("raise", "return"):
             raise SettingsError(f"errors is {brief(errors)}; it can be 'raise' or 'return'")
         check_effort(effort)
-        if isinstance(images, (str, os.PathLike)) or hasattr(images, "mode") or _is_image_array(images):
-            images, boxes = [images], None if boxes is None else [boxes]
-        array = isinstance(images, np.ndarray) and images.ndim < 4
-        if not _is_listing(images) or array:
-            told = f"an array of shape {images.shape}" if array else brief(images)
-            raise AnnotationError(f"images must be an image, a list of images or an iterator, got {told}")
-        paired = _with_boxes(images, boxes)
+        images, boxes = listed(images, boxes)
+        paired = with_boxes(images, boxes)
         stream = self._stream(prompt, paired, batch_size, errors, effort)
         return stream if isinstance(images, Iterator) else list(stream)
 
@@ -321,8 +358,8 @@ class EdgeCape:
         height, width = image.shape[:2]
         if boxes is None:
             return [self._crop(pyramid, (0.0, 0.0, float(width), float(height)))]
-        single = _is_box(boxes)
-        if not single and not _is_listing(boxes):
+        single = is_box(boxes)
+        if not single and not is_listing(boxes):
             raise AnnotationError(f"the boxes of an image are (x, y, w, h), a list of such or None, got {brief(boxes)}")
         given: Iterable[Any] = [boxes] if single else boxes
         wanted = [as_box(box) for box in given]
@@ -407,6 +444,13 @@ def _as_list(supports: Any) -> list[Support]:
     return shots
 
 
+def _as_support(pose: Pose, image: Any) -> Support | None:
+    """What was found on a photo, as if it had been marked; None if none of it lies in the photo."""
+    height, width = load_image(image).shape[:2]
+    inside = pose.found & np.logical_and.reduce((pose.keypoints >= 0) & (pose.keypoints <= (width, height)), axis=1)
+    return Support(image, pose.keypoints, visible=inside, box=pose.box) if inside.any() else None
+
+
 @contextmanager
 def _named(source: Any) -> Iterator[None]:
     """Whatever goes wrong with one image inside the block is an error that names it and keeps the cause."""
@@ -419,45 +463,6 @@ def _named(source: Any) -> Iterator[None]:
         raise type(error)(f"{called}: {error}") from error
     except Exception as error:
         raise PhotoError(f"{called} could not be used: {type(error).__name__}: {brief(str(error))}") from error
-
-
-def _with_boxes(images: Iterable[Any], boxes: Any) -> Iterator[tuple[Any, Any]]:
-    """Each image with its boxes; there must be as many of the one as of the other."""
-    if boxes is None:
-        return ((image, None) for image in images)
-    remedy = "give one entry per image: (x, y, w, h), a list of boxes, or None for the whole image"
-    if not _is_listing(boxes) or _is_box(boxes):
-        raise AnnotationError(f"boxes is {brief(boxes)}; {remedy}")
-    if isinstance(images, Sized) and isinstance(boxes, Sized) and len(images) != len(boxes):
-        raise AnnotationError(f"there are {len(boxes)} entries in boxes for {len(images)} images; {remedy}")
-    return _paired(iter(images), iter(boxes), remedy)
-
-
-def _paired(images: Iterator[Any], boxes: Iterator[Any], remedy: str) -> Iterator[tuple[Any, Any]]:
-    end = object()
-    for number, image in enumerate(images):
-        if (mine := next(boxes, end)) is end:
-            raise AnnotationError(f"boxes has {number} entries, but there are more images; {remedy}")
-        yield image, mine
-    if next(boxes, end) is not end:
-        raise AnnotationError(f"boxes has more entries than there are images; {remedy}")
-
-
-def _is_listing(value: Any) -> bool:
-    """Something to go through whose members are meant, not its letters or keys."""
-    try:
-        iter(value)
-    except TypeError:
-        return False
-    return not isinstance(value, (str, bytes, Mapping))
-
-
-def _is_box(value: Any) -> bool:
-    """Four numbers, not four boxes."""
-    try:
-        return len(value) == 4 and all(np.ndim(number) == 0 and number is not None for number in value)
-    except (TypeError, ValueError):  # no sequence, or a ragged one
-        return False
 
 
 def _in_frame(transform: geometry.Matrix, points: NDArray[np.float32], size: tuple[int, int]) -> NDArray[np.float64]:
@@ -475,7 +480,3 @@ def _check_inside(placed: NDArray[np.float64], shot: Support, names: tuple[str, 
             f"keypoint {called} at {tuple(np.round(shot.keypoints[k], 1).tolist())} lies outside the box; correct it, "
             "enlarge the box, or mark it as not visible"
         )
-
-
-def _is_image_array(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and (value.ndim == 2 or (value.ndim == 3 and value.shape[-1] in (1, 3, 4)))

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import hashlib
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -108,9 +109,12 @@ def test_what_is_looked_for_is_known_by_what_was_given():
         "names of keypoints": looked_for("m", [Support(picture, [(1, 2), (3, 4)], [(0, 1)])], None),
         "skeleton": looked_for("m", [Support(picture, [(1, 2), (3, 4)], names=["a", "b"])], None),
         "boxes": replace(first, boxes="x"),
+        "number of propagated poses": replace(first, propagated=8),
     }
     for said, other in others.items():
         assert first.differences(other) == said and first.digest != other.digest
     moved = looked_for("m", [Support(picture, [(1, 2), (3, 5)], [(0, 1)], names=["a", "b"])], None)
     assert first.differences(moved) == "support photo or marks"
+    without = {name: value for name, value in asdict(first).items() if name != "propagated"}
+    assert first.digest == hashlib.sha256(json.dumps(without).encode()).hexdigest()[:32]  # as before it was known
     assert json.dumps(first.names) == '["a", "b"]'

@@ -16,11 +16,12 @@ from edgecape import formats
 from edgecape.batch.outputs import least_certain
 from edgecape.cli.main import main
 from edgecape.cli.predict import predict
+from edgecape.examples import lamp
 from edgecape.examples.lamps import draw_lamp
 from edgecape.formats.labels import Entry
 from edgecape.io.images import load_image
 from edgecape.io.video import read_frames, write_video
-from edgecape.types import Pose
+from edgecape.types import Pose, Prompt
 
 from toy import estimator, write_lamps
 
@@ -594,3 +595,35 @@ def test_a_folder_in_the_way(model, folder, support, tmp_path, capsys):
     (tmp_path / "out" / "run.json").mkdir(parents=True)
     assert main(["predict", str(folder), "--support", str(support), "-o", str(tmp_path / "out")]) == 2
     assert "run.json cannot be read" in capsys.readouterr().err
+
+
+# --- propagation -------------------------------------------------------------------------------------------------
+
+
+def test_poses_of_unmarked_photos_become_supports(model, folder, support, tmp_path, capsys):
+    """The prompt is made once: a run that goes on keeps it, whatever photos have come since."""
+    out, saved = tmp_path / "out", tmp_path / "lamp.prompt"
+    photos = sorted(folder.glob("*.png"))
+    asked = ["--support", str(support), "-o", str(out), "--propagate", "2", "--save-prompt", str(saved)]
+    assert main(["predict", *map(str, photos[:3]), *asked]) == 0
+    assert "looking for the 2 surest poses" in capsys.readouterr().out
+    before = (out / "support.prompt").read_bytes()
+    assert len(Prompt.load(saved).frames[0]) == 3
+    assert main(["predict", str(folder), *asked]) == 0
+    said = capsys.readouterr().out
+    assert "surest" not in said and "3 done before" in said
+    assert (out / "support.prompt").read_bytes() == before and len(formats.read(out / "predictions.csv")[0].images) == 5
+    assert main(["predict", str(folder), *asked, "--propagate", "3"]) == 2
+    assert "another number of propagated poses" in capsys.readouterr().err
+    assert main(["predict", str(folder), "--support", str(saved), "-o", str(tmp_path / "new")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "message"), [(["--propagate", "-1"], "give a number of poses"), (["--propagate", "2"], "not a .prompt")]
+)
+def test_propagation_that_makes_no_sense(model, folder, tmp_path, capsys, given, message):
+    saved = tmp_path / "lamp.prompt"
+    model.prompt(lamp().support).save(saved)
+    out = tmp_path / "out"
+    assert main(["predict", str(folder), "--support", str(saved), "-o", str(out), *given]) == 2
+    assert message in capsys.readouterr().err and not out.exists()

@@ -83,20 +83,29 @@ class LookedFor:
     symmetry: tuple[tuple[int, int], ...] | None
     boxes: str | None
     effort: Effort
+    propagated: int = 0  # poses of unmarked photos that were taken for supports
 
     @cached_property
     def digest(self) -> str:
-        return _digest(json.dumps(asdict(self)).encode())
+        told = asdict(self)
+        if not self.propagated:  # runs that were begun before there was this go on
+            del told["propagated"]
+        return _digest(json.dumps(told).encode())
 
     def differences(self, other: LookedFor) -> str:
         """In words, for a person who mixed two things up."""
         what = {"model": "model", "support": "support photo or marks", "names": "names of keypoints",
-                "skeleton": "skeleton", "symmetry": "symmetry", "boxes": "boxes", "effort": "effort"}  # fmt: skip
+                "skeleton": "skeleton", "symmetry": "symmetry", "boxes": "boxes", "effort": "effort",
+                "propagated": "number of propagated poses"}  # fmt: skip
         return ", ".join(said for name, said in what.items() if getattr(self, name) != getattr(other, name))
 
 
 def looked_for(
-    model: str, shots: Sequence[Support] | Prompt, boxes: Boxes | None, effort: Effort = "auto"
+    model: str,
+    shots: Sequence[Support] | Prompt,
+    boxes: Boxes | None,
+    effort: Effort = "auto",
+    propagated: int = 0,
 ) -> LookedFor:
     """By what was given, not by what was computed from it, whose last digits differ from machine to machine."""
     if isinstance(shots, Prompt):
@@ -109,7 +118,7 @@ def looked_for(
         )
         content = b"".join(_marks(shot) for shot in shots)
     of_boxes = None if boxes is None else boxes.digest
-    return LookedFor(model, _digest(content), names, skeleton, symmetry, of_boxes, effort)
+    return LookedFor(model, _digest(content), names, skeleton, symmetry, of_boxes, effort, propagated)
 
 
 def _marks(shot: Support) -> bytes:
@@ -205,6 +214,11 @@ class Run:
         with self.output.writing(BOXES) as path, atomic_write(path, "wb") as file:
             content = {each.name: getattr(boxes, each.name) for each in fields(boxes)}
             file.write(gzip.compress(json.dumps(content, default=str).encode(), mtime=0))
+
+    def prompt(self) -> Prompt:
+        """What it looks for, encoded."""
+        with self.output.reading(PROMPT) as path:
+            return Prompt.load(path)
 
     def boxes(self) -> Boxes | None:
         """Where to look, if not at whole photos."""

@@ -83,7 +83,7 @@ class Task:
 
     output: Folder
     looked_for: LookedFor
-    prompt: Prompt
+    prompt: Callable[[], Prompt]  # made if a run begins; one that goes on has its own
     boxes: Boxes | None
     photos: list[Listed]
     model: str | None  # where others than this process load it from
@@ -146,11 +146,12 @@ def _begun(task: Task, settings: Settings, notes: list[str]) -> Run:
     """The run that the output holds, with photos that are new, have changed or failed added to it; or a new one."""
     run = Run.open(task.output)
     if run is None:
+        prompt = task.prompt()
         run = Run(task.output, task.looked_for, settings.batch_size or BATCH_SIZE)
         run = run.with_photos(task.photos, settings.shard_size)
         survey(run)  # parts of another run, whose run.json is gone, are found out before this one has its own
         with task.output.writing(PROMPT) as path:
-            task.prompt.save(path)
+            prompt.save(path)
         if task.boxes is not None:
             run.save_boxes(task.boxes)
         run.save()

@@ -11,7 +11,7 @@ from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from edgecape.batch.manifest import PROMPT, Listed, Run, Shard
+from edgecape.batch.manifest import Listed, Run, Shard
 from edgecape.batch.outputs import drawn_name
 from edgecape.batch.parts import Outcome, whole_part, write_part
 from edgecape.batch.queries import content_digest, fetched
@@ -20,7 +20,7 @@ from edgecape.errors import EdgeCapeError, ImageError
 from edgecape.formats.labels import check_text
 from edgecape.io import images, video
 from edgecape.io.images import RGB
-from edgecape.types import Box, Prompt
+from edgecape.types import Box
 
 if TYPE_CHECKING:
     from edgecape.predictor import EdgeCape
@@ -47,9 +47,7 @@ class Worker:
         """draw: photos, with the names of keypoints if those are wanted."""
         self.run, self.estimator, self.draw, self.names = run, estimator, draw, names
         self.batch_size = batch_size or run.batch_size
-        with run.output.reading(PROMPT) as path:
-            self.prompt = Prompt.load(path)
-        self.boxes = run.boxes()
+        self.prompt, self.boxes = run.prompt(), run.boxes()
 
     def do(self, shard: Shard) -> Iterator[Outcome]:
         """Each photo's outcome as it comes; when all have come the part is there, and its pictures."""

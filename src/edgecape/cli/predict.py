@@ -19,6 +19,7 @@ from edgecape.runtime.base import Effort
 
 if TYPE_CHECKING:
     from edgecape.batch.run import Report, Tally
+    from edgecape.types import Prompt, Support
 
 SOME_FAILED = 1
 GOES_ON = "what was found is kept; the same command goes on from there"
@@ -42,6 +43,7 @@ def predict(
     draw: Flag = False,
     names: Flag = False,
     boxes: Path | None = None,
+    propagate: int = 0,
     overwrite: Flag = False,
     smooth: Flag = False,
     save_prompt: Path | None = None,
@@ -92,6 +94,8 @@ def predict(
         names: Draw the names of the keypoints too; photos that were drawn before stay as they are.
         boxes: Label file (COCO, also of boxes only, or another format) with the objects to look at, by photo; the
             whole photo is looked at if not given.
+        propagate: Take so many poses that the model is surest of, on up to 64 of the photos, for further supports: they
+            show the object from more sides than the marked photos do. 8 is a good number; 0 takes none.
         overwrite: Start over: forget what an earlier run with this output found.
         smooth: Steady the keypoints in videos (One-Euro filter); they trail by 2 % of the box side at most.
         save_prompt: Also save what was learned of the support, to be used as --support FILE.prompt without the photos.
@@ -109,6 +113,7 @@ def predict(
     """
     from edgecape.batch.manifest import looked_for
     from edgecape.batch.outputs import Results, Wanted, check_wanted, least_certain
+    from edgecape.batch.propagation import propagated
     from edgecape.batch.queries import find_queries, without_boxes
     from edgecape.batch.run import Settings, Task, check_output, run_all
     from edgecape.batch.supports import read_shown
@@ -130,6 +135,7 @@ def predict(
     if looked_at is not None:
         notes += [*looked_at.notes, *without_boxes(photos, looked_at)]
     check_wanted(wanted, photos, shown)
+    check_propagate(propagate, shown)
     check_output(place)
     for note in notes:
         say(f"note: {note}")
@@ -139,14 +145,24 @@ def predict(
 
     estimator = EdgeCape.from_pretrained(model)
     prompt = shown if isinstance(shown, Prompt) else estimator.prompt(shown)
-    if save_prompt is not None:
+
+    def make_prompt() -> Prompt:
+        if isinstance(shown, Prompt) or not propagate:
+            return prompt
+        say(f"looking for the {propagate} surest poses …")
+        return propagated(estimator, shown, photos, looked_at, propagate, effort)
+
+    if save_prompt is not None and not propagate:
         prompt.save(save_prompt)
-    task = Task(place, looked_for(estimator.fingerprint, shown, looked_at, effort), prompt, looked_at, photos, model)
+    wants = looked_for(estimator.fingerprint, shown, looked_at, effort, propagate)
+    task = Task(place, wants, make_prompt, looked_at, photos, model)
     try:
         report, run = run_all(task, estimator, settings, wanted, say.watch)
     except KeyboardInterrupt:
         print(GOES_ON, file=sys.stderr)
         raise
+    if save_prompt is not None and propagate:
+        run.prompt().save(save_prompt)
     for note in report.notes:
         say(f"note: {note}")
     certain = None if report.results is None else least_certain(Results(run))
@@ -182,6 +198,16 @@ def check_runtime(runtime: str | None, model: str | None) -> None:
             "make one with edgecape export OUT and give --model OUT" if runtime == "onnx" else "give another --model"
         )
         raise SettingsError(f"--runtime {runtime} does not go with model {model or 'default'}; {remedy}")
+
+
+def check_propagate(number: int, shown: list[Support] | Prompt) -> None:
+    from edgecape.errors import SettingsError
+    from edgecape.types import Prompt
+
+    if number < 0:
+        raise SettingsError(f"--propagate is {number}; give a number of poses, 0 for none")
+    if number and isinstance(shown, Prompt):
+        raise SettingsError("--propagate adds to marked photos; give those with --support, not a .prompt")
 
 
 def parse_shard(text: str | None) -> tuple[int, int] | None:

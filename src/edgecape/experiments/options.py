@@ -64,9 +64,9 @@ class Budget:
     """Crops per object, so that features can be cached; 0: new ones every time, as published."""
     most_objects: int = 60
     """Of a category; 0: all."""
-    decoder_steps: int = 1000
+    decoder_steps: int = 500
     """Of an arm in the regime "ours", which has one stage."""
-    encoded: int = 8192
+    encoded: int = 4096
     """Episodes that such decoders learn from."""
     episodes: int = 10
     """Per category, to measure on."""
