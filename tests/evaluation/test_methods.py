@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
 from edgecape.errors import SettingsError
-from edgecape.evaluation.evaluate import Task
+from edgecape.evaluation.episodes import Episode
+from edgecape.evaluation.evaluate import Features, Task, found_in_photos
 from edgecape.evaluation.methods import (
     GRAPHS,
     ModelMethod,
@@ -19,20 +21,24 @@ from edgecape.evaluation.methods import (
     final,
     layer_channels,
     nearest_feature,
+    propagated,
     proposals,
     told,
     variants,
     whitened_matching,
 )
-from edgecape.matching.multiview import MultiView
+from edgecape.matching.multiview import MultiView, Shots
 from edgecape.matching.network import MatchingNetwork
+from edgecape.matching.scores import probabilities
 from edgecape.matching.settings import MatchingSettings, ViewSettings
+from edgecape.matching.views import Picture
 from edgecape.model.network import Network
 from edgecape.model.proposals import cell_centres
 from edgecape.training.initialise import start_from_matching
 
 import pictures
 import tiny
+import toy
 
 
 def task(shots: int = 2, queries: int = 3, K: int = 6, channels: int = 16, grid: int = 4) -> Task:
@@ -236,3 +242,46 @@ def test_a_model_as_a_method_of_the_family() -> None:
         as_preset("edgecape", network)
     with pytest.raises(SettingsError, match="trained with graph 'fixed', edgecape-no-bias needs 'predicted'"):
         as_preset("edgecape-no-bias", tiny.network(graph="fixed", bias="off"))
+
+
+@torch.inference_mode()
+def test_propagated_poses_are_those_of_other_queries(tmp_path) -> None:
+    """Each query beside the support and the surest of the others, never beside itself; nothing is added of none."""
+    data = toy.lamps(tmp_path, 5)
+    network = toy.estimator(matching=MatchingSettings(), graph="fixed", bias="off").torch_runtime.network
+    features, method = Features(data, toy.store()), ModelMethod(network)
+    multiview, queries = method.multiview, (1, 2, 3, 4)
+    wanted: dict[str, torch.Tensor] = {}
+
+    def by_hand(task: Task) -> torch.Tensor:
+        first = method(task)
+        places = first.output.coordinates[-1]
+        sure = probabilities(first, None)[:, task.visible].mean(dim=1)
+        found = []
+        for i, query in enumerate(queries):
+            others = sorted((j for j in range(4) if j != i), key=lambda j: -sure[j])[:2]
+            own = task.shots(multiview.pictures)
+            beside = features.marked([queries[j] for j in others], multiview.pictures, places[others])
+            shots = Shots(*(torch.cat(x, dim=2) for x in zip(own, beside.shots, strict=True)))
+            seen = torch.cat((task.visible[None, None], beside.visible & task.visible), dim=1)
+            encoded = multiview.encode(shots, seen, task.prior[None], task.flip_index)
+            found.append(multiview(features.queries([query], multiview.query_views), encoded).output.coordinates[-1])
+        wanted["none"] = final(method)(task)
+        return torch.cat(found)
+
+    methods = {"by hand": by_hand, "two": propagated(method, None, 2), "none": propagated(method, None, 0)}
+    points = found_in_photos(data, Episode((0,), queries), methods, features)
+    np.testing.assert_allclose(points["two"], points["by hand"], atol=1e-2)
+    assert not np.allclose(points["two"], points["none"], atol=1e-2)
+    plain = found_in_photos(data, Episode((0,), queries), {"final": final(method)}, features)["final"]
+    np.testing.assert_allclose(points["none"], plain, atol=1e-2)
+
+
+def test_a_covered_query_stays_covered_as_a_support(tmp_path) -> None:
+    data = toy.lamps(tmp_path, 3)
+    places = torch.full((1, data.categories[0].K, 2), 0.5)
+    plain, covered = (
+        Features(data, toy.store(), cover).marked([1], (Picture(),), places).shots.features for cover in (0.0, 0.5)
+    )
+    assert not torch.equal(plain, covered)
+    assert torch.equal(covered[0, 0], Features(data, toy.store(), 0.5).queries([1], (0,))[0])

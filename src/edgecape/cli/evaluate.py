@@ -28,6 +28,7 @@ def evaluate(
     baselines: bool = True,
     layers: tuple[int, ...] = (-2, -1),
     method: str | None = None,
+    propagate: int = 0,
     cache: Path | None = None,
     out: Path | None = None,
     output: Output = FOR_PEOPLE,
@@ -53,6 +54,8 @@ def evaluate(
         baselines: Also measure copying the support and training-free matching, and the model with less of the graph.
         layers: Of the backbone, for the matching.
         method: Measure the model as this method of the family, such as graphcape: told as much of the graph as it is.
+        propagate: Also measure the model with so many poses of other queries of an episode, those that it is surest
+            of, as further supports; published methods see one query at a time.
         cache: Folder for cached features.
         out: Folder for evaluation.json, evaluation.csv and the distances of every method (.npz); of several splits, a
             folder each, and mean.json.
@@ -68,7 +71,7 @@ def evaluate(
         name = benchmark.dataset.name
         train = None if train_annotations is None else Path(of_split(str(train_annotations), name))
         members = breakdown(benchmark.dataset, groups, train)
-        methods, more_notes = choose_methods(of_split(model, name), layers, baselines, cache, method)
+        methods, more_notes = choose_methods(of_split(model, name), layers, baselines, cache, method, propagate)
         results = measure(benchmark, methods, console)
         report = Report(
             dataset=name,

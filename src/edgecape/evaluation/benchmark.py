@@ -148,14 +148,28 @@ def load(model: str) -> TorchRuntime:
 
 
 def choose_methods(
-    model: str, layers: tuple[int, ...], with_baselines: bool, cache: Path | None, method: str | None = None
+    model: str,
+    layers: tuple[int, ...],
+    with_baselines: bool,
+    cache: Path | None,
+    method: str | None = None,
+    propagate: int = 0,
 ) -> tuple[Methods, list[str]]:
     """A model ("none": none) and what it is compared with, by the features they see; and notes. method: of the family,
-    as which alone the model is measured."""
+    as which alone the model is measured. propagate: poses of other queries that are taken for supports in a further
+    row."""
     from edgecape.data.features import FeatureStore
     from edgecape.evaluation.evaluate import processes
-    from edgecape.evaluation.methods import ModelMethod, as_preset, baselines, final, variants, whitened_matching
-    from edgecape.matching.network import MatchingNetwork, lora_of
+    from edgecape.evaluation.methods import (
+        ModelMethod,
+        as_preset,
+        baselines,
+        final,
+        propagated,
+        variants,
+        whitened_matching,
+    )
+    from edgecape.matching.network import MatchingNetwork, lora_of, matching_of
     from edgecape.model.settings import BackboneSettings
     from edgecape.weights.backbones import load_backbone
 
@@ -171,15 +185,20 @@ def choose_methods(
     loaded = load(model)
     own = FeatureStore.of(loaded, cache)
     named = {} if method is None else {f"model as {method}": as_preset(method, loaded.network)}
+    more: dict[str, Method] = {}
+    if propagate:
+        if matching_of(loaded.network) is None or named:
+            raise SettingsError("--propagate is for models that compare supports one by one, measured as they are")
+        more = {"model, propagated": propagated(ModelMethod(loaded.network), loaded.calibration, propagate)}
     if not with_baselines:
-        return {own: named or {"model": final(ModelMethod(loaded.network))}}, []
+        return {own: (named or {"model": final(ModelMethod(loaded.network))}) | more}, []
     untouched = own if lora_of(loaded.network) is None else own.with_lora(None)  # what nobody trained
     backbone, notes = _with_layers(loaded, layers)
     other = FeatureStore(backbone, loaded.backbone_fingerprint, cache)
     methods = {untouched if backbone is loaded.backbone else other: baselines(backbone)}
     if isinstance(loaded.network, MatchingNetwork) and loaded.network.direct is not None:
         methods.setdefault(untouched, {})["whitened matching"] = whitened_matching(loaded.network)
-    methods.setdefault(own, {}).update(named or variants(loaded.network))
+    methods.setdefault(own, {}).update((named or variants(loaded.network)) | more)
     return methods, notes
 
 

@@ -19,6 +19,7 @@ from edgecape.evaluation.episodes import Episode, pairs
 from edgecape.evaluation.metrics import Floats
 from edgecape.evaluation.results import Result
 from edgecape.geometry import apply, inverse
+from edgecape.io.images import image_size
 from edgecape.matching.multiview import Shots
 from edgecape.matching.views import UPRIGHT, Picture
 from edgecape.skeleton import adjacency, flip_index
@@ -30,6 +31,13 @@ PLAIN = Picture()
 MEMORY = 2 << 30  # bytes of features kept for the episodes of a category
 
 
+class Marked(NamedTuple):
+    """Photos with what was found on them for marks."""
+
+    shots: Shots
+    visible: Tensor  # (1, Q, K) bool: which keypoints lie in the photo
+
+
 class Task(NamedTuple):
     """What a method gets of an episode; coordinates are (x, y) in [0, 1] of the frames."""
 
@@ -38,6 +46,7 @@ class Task(NamedTuple):
     visible: Tensor  # (K,) bool, in all supports
     prior: Tensor  # (K, K), adjacency
     flip_index: Tensor | None = None  # (K,), None if left and right are not known
+    marked: Callable[[Sequence[Picture], Tensor], Marked] | None = None  # queries as if they were supports
 
     @property
     def features(self) -> Tensor:
@@ -140,8 +149,30 @@ class Features:
         return found
 
     def shots(self, indices: Sequence[int], pictures: Sequence[Picture]) -> Shots:
-        wanted = [(index, picture, 0.0) for picture in pictures for index in indices]
-        places = [self.crop(*key).coordinates(self.dataset.instances[key[0]].keypoints, self.size) for key in wanted]
+        """As they were annotated."""
+        return self._shots(indices, pictures, [self.dataset.instances[index].keypoints for index in indices], 0.0)
+
+    def marked(self, indices: Sequence[int], pictures: Sequence[Picture], places: Tensor) -> Marked:
+        """Queries as supports: places (Q, K, 2) in [0, 1] of their frames are taken for marks."""
+        points, visible = [], []
+        for index, found in zip(indices, places.double().numpy(), strict=True):
+            pixels = apply(inverse(self.crop(index).transform), found * self.size[::-1])
+            inside = (pixels >= 0) & (pixels <= image_size(self.dataset.instances[index].image))
+            points.append(pixels.astype(np.float32))
+            visible.append(np.logical_and.reduce(inside, axis=1))
+        return Marked(self._shots(indices, pictures, points, self.cover), torch.from_numpy(np.stack(visible))[None])
+
+    def _shots(
+        self,
+        indices: Sequence[int],
+        pictures: Sequence[Picture],
+        points: Sequence[NDArray[np.float32]],
+        cover: float,
+    ) -> Shots:
+        """points (K, 2) of each, in pixels of its photo."""
+        wanted = [(index, picture, cover) for picture in pictures for index in indices]
+        placed = list(points) * len(pictures)
+        places = [self.crop(*key).coordinates(of, self.size) for key, of in zip(wanted, placed, strict=True)]
         grid = (len(pictures), len(indices))
         return Shots(
             self.get(wanted).unflatten(0, grid)[None], torch.from_numpy(np.stack(places)).unflatten(0, grid)[None]
@@ -177,6 +208,7 @@ def found_in_photos(
         torch.from_numpy(usable),
         torch.from_numpy(adjacency(category.edges, category.K)),
         torch.from_numpy(flip_index(category.K, category.symmetry)) if category.symmetry else None,
+        lambda pictures, places: features.marked(episode.queries, pictures, places),
     )
     frame = np.array(features.size[::-1])  # (width, height)
     to_photo = [inverse(features.crop(query.index).transform) for query in queries]

@@ -13,6 +13,7 @@ from edgecape.errors import SettingsError
 from edgecape.evaluation.evaluate import Method, Task
 from edgecape.matching.multiview import Compared, Estimate, MultiView, Shots, SupportViews
 from edgecape.matching.network import MatchingNetwork
+from edgecape.matching.scores import Calibration, probabilities
 from edgecape.model.backbone import Backbone
 from edgecape.model.graph import row_normalise
 from edgecape.model.network import Network
@@ -146,6 +147,37 @@ class ModelMethod:
                 return compared
         query = task.queries(self.multiview.query_views).to(self.network.mask_token.device)
         return self.multiview.compare(query, encoded.expand(len(query)), self.fast)
+
+
+def propagated(method: ModelMethod, calibration: Calibration | None, number: int) -> Method:
+    """With the other queries of an episode, which nobody marked, as `EdgeCape.propagate` takes them: the poses that the
+    model is surest of there are further supports. A query is never its own support. It is told more than published
+    methods are, which see one query at a time."""
+    multiview = method.multiview
+
+    def localise(task: Task) -> Tensor:
+        assert task.marked is not None
+        device = method.network.mask_token.device
+        first, own = method(task), task.shots(multiview.pictures)
+        places, queries = first.output.coordinates[-1], task.queries(multiview.query_views).to(device)
+        Q, S = len(places), own.features.shape[2]
+        others = task.marked(multiview.pictures, places.cpu())
+        shots = Shots(*(torch.cat(parts, dim=2).to(device) for parts in zip(own, others.shots, strict=True)))
+        visible = torch.cat((task.visible.expand(1, S, -1), others.visible & task.visible), dim=1).to(device)
+        prior, flip = task.prior.to(device)[None], None if task.flip_index is None else task.flip_index.to(device)
+        sure = probabilities(first, calibration)[:, task.visible.to(device)].mean(dim=1)  # (Q,)
+        sure = sure.expand(Q, Q).masked_fill(torch.eye(Q, dtype=torch.bool, device=device), -1)
+        surest = sure.argsort(dim=1, descending=True)[:, : min(number, Q - 1)]
+        chosen = torch.cat((torch.arange(S, device=device).expand(Q, S), S + surest), dim=1)
+        found = torch.empty_like(places)
+        for supports in chosen.unique(dim=0):  # most queries have the same
+            mine = (chosen == supports).all(dim=1)
+            beside = Shots(*(x[:, :, supports] for x in shots))
+            known = multiview.encode(beside, visible[:, supports], prior, flip).expand(int(mine.sum()))
+            found[mine] = multiview(queries[mine], known, method.fast).output.coordinates[-1]
+        return found
+
+    return localise
 
 
 def told(graph: Graph, known: PoseGraph) -> PoseGraph:
