@@ -614,6 +614,14 @@ def test_propagation_takes_what_predict_takes(matcher: EdgeCape, support: Suppor
             matcher.propagate(support, photos, number=wrong)
 
 
+def test_nothing_is_added_where_the_model_is_sure(matcher: EdgeCape, support: Support, photos, monkeypatch):
+    plain = matcher.prompt(support)
+    mean = np.mean([pose.score for pose in matcher.predict(plain, photos)])
+    for limit, added in ((mean - 0.01, 0), (mean + 0.01, 3)):
+        monkeypatch.setattr("edgecape.predictor.SURE", limit)
+        assert len(matcher.propagate(support, photos, number=3).frames[0]) == 1 + added
+
+
 def test_what_lies_outside_the_photo_is_no_mark(support: Support, photos):
     pose = Pose(np.array([[-3, 5], [5, 5], [np.nan, 5]]), np.full(3, 0.9), (0, 0, 9, 9), np.zeros((3, 2)))
     marked = _as_support(pose, np.zeros((9, 9, 3), np.uint8))

@@ -37,7 +37,8 @@ Found: TypeAlias = "Pose | list[Pose] | EdgeCapeError"
 """Of one image: its pose, a list of poses if it had a list of boxes, or with errors="return" what was wrong with it."""
 
 LARGEST_BATCH = 100_000  # more than any machine can hold
-PROPAGATED = 8  # poses that `propagate` takes for supports; more are not surer (docs/experiments/propagation.md)
+PROPAGATED = 8  # poses that `propagate` takes for supports (docs/experiments/propagation.md)
+SURE = 0.8  # mean score of poses from which on nothing is gained by it
 
 
 Given = TypeVar("Given")
@@ -196,7 +197,8 @@ class EdgeCape:
         effort: Effort = "auto",
     ) -> Prompt:
         """Encode supports together with photos that nobody marked: the poses that the model is surest of there serve
-        as further supports. They show the object from more sides than one photo can.
+        as further supports. They show the object from more sides than one photo can. Where the model is sure of most
+        poses already, nothing is added.
 
         Args:
             supports: As for `prompt`.
@@ -222,6 +224,8 @@ class EdgeCape:
             if not isinstance(of_image, EdgeCapeError)
             for pose in (of_image if isinstance(of_image, list) else [of_image])
         ]
+        if np.mean([pose.score for pose, _ in poses] or 1.0) >= SURE:
+            number = 0
         surest = sorted(poses, key=lambda one: one[0].score, reverse=True)[:number]
         added = [support for pose, image in surest if (support := _as_support(pose, image)) is not None]
         return self.prompt([*shots, *added])

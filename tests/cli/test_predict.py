@@ -606,7 +606,8 @@ def test_poses_of_unmarked_photos_become_supports(model, folder, support, tmp_pa
     photos = sorted(folder.glob("*.png"))
     asked = ["--support", str(support), "-o", str(out), "--propagate", "2", "--save-prompt", str(saved)]
     assert main(["predict", *map(str, photos[:3]), *asked]) == 0
-    assert "looking for the 2 surest poses" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "looking for the 2 surest poses" in said and "2 of them serve as further supports" in said
     before = (out / "support.prompt").read_bytes()
     assert len(Prompt.load(saved).frames[0]) == 3
     assert main(["predict", str(folder), *asked]) == 0

@@ -245,7 +245,7 @@ def test_a_model_as_a_method_of_the_family() -> None:
 
 
 @torch.inference_mode()
-def test_propagated_poses_are_those_of_other_queries(tmp_path) -> None:
+def test_propagated_poses_are_those_of_other_queries(tmp_path, monkeypatch) -> None:
     """Each query beside the support and the surest of the others, never beside itself; nothing is added of none."""
     data = toy.lamps(tmp_path, 5)
     network = toy.estimator(matching=MatchingSettings(), graph="fixed", bias="off").torch_runtime.network
@@ -275,6 +275,9 @@ def test_propagated_poses_are_those_of_other_queries(tmp_path) -> None:
     assert not np.allclose(points["two"], points["none"], atol=1e-2)
     plain = found_in_photos(data, Episode((0,), queries), {"final": final(method)}, features)["final"]
     np.testing.assert_allclose(points["none"], plain, atol=1e-2)
+    monkeypatch.setattr("edgecape.evaluation.methods.SURE", 0.0)  # sure enough
+    sure = found_in_photos(data, Episode((0,), queries), {"two": propagated(method, None, 2)}, features)["two"]
+    np.testing.assert_array_equal(sure, plain)
 
 
 def test_a_covered_query_stays_covered_as_a_support(tmp_path) -> None:

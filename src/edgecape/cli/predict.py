@@ -95,7 +95,8 @@ def predict(
         boxes: Label file (COCO, also of boxes only, or another format) with the objects to look at, by photo; the
             whole photo is looked at if not given.
         propagate: Take so many poses that the model is surest of, on up to 64 of the photos, for further supports: they
-            show the object from more sides than the marked photos do. 8 is a good number; 0 takes none.
+            show the object from more sides than the marked photos do. 8 is a good number; where the model is sure of
+            most poses already, none is taken.
         overwrite: Start over: forget what an earlier run with this output found.
         smooth: Steady the keypoints in videos (One-Euro filter); they trail by 2 % of the box side at most.
         save_prompt: Also save what was learned of the support, to be used as --support FILE.prompt without the photos.
@@ -150,7 +151,9 @@ def predict(
         if isinstance(shown, Prompt) or not propagate:
             return prompt
         say(f"looking for the {propagate} surest poses …")
-        return propagated(estimator, shown, photos, looked_at, propagate, effort)
+        richer = propagated(estimator, shown, photos, looked_at, propagate, effort)
+        say(f"{len(richer.frames[0]) - len(shown)} of them serve as further supports")
+        return richer
 
     if save_prompt is not None and not propagate:
         prompt.save(save_prompt)

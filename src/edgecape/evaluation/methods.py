@@ -21,6 +21,7 @@ from edgecape.model.pose_graph import PoseGraph
 from edgecape.model.presets import preset
 from edgecape.model.proposals import cell_centres, locate
 from edgecape.model.tokens import pool, pooling_from_coordinates
+from edgecape.predictor import SURE
 
 Graph = Literal["none", "fixed", "predicted"]
 GRAPHS: tuple[Graph, ...] = ("none", "fixed", "predicted")  # each can be run with less than it was trained with
@@ -158,18 +159,20 @@ def propagated(method: ModelMethod, calibration: Calibration | None, number: int
     def localise(task: Task) -> Tensor:
         assert task.marked is not None
         device = method.network.mask_token.device
-        first, own = method(task), task.shots(multiview.pictures)
-        places, queries = first.output.coordinates[-1], task.queries(multiview.query_views).to(device)
+        first = method(task)
+        places = first.output.coordinates[-1]
+        sure = probabilities(first, calibration)[:, task.visible.to(device)].mean(dim=1)  # (Q,)
+        if sure.mean() >= SURE:
+            return places
+        own, others = task.shots(multiview.pictures), task.marked(multiview.pictures, places.cpu())
         Q, S = len(places), own.features.shape[2]
-        others = task.marked(multiview.pictures, places.cpu())
         shots = Shots(*(torch.cat(parts, dim=2).to(device) for parts in zip(own, others.shots, strict=True)))
         visible = torch.cat((task.visible.expand(1, S, -1), others.visible & task.visible), dim=1).to(device)
         prior, flip = task.prior.to(device)[None], None if task.flip_index is None else task.flip_index.to(device)
-        sure = probabilities(first, calibration)[:, task.visible.to(device)].mean(dim=1)  # (Q,)
         sure = sure.expand(Q, Q).masked_fill(torch.eye(Q, dtype=torch.bool, device=device), -1)
         surest = sure.argsort(dim=1, descending=True)[:, : min(number, Q - 1)]
         chosen = torch.cat((torch.arange(S, device=device).expand(Q, S), S + surest), dim=1)
-        found = torch.empty_like(places)
+        queries, found = task.queries(multiview.query_views).to(device), torch.empty_like(places)
         for supports in chosen.unique(dim=0):  # most queries have the same
             mine = (chosen == supports).all(dim=1)
             beside = Shots(*(x[:, :, supports] for x in shots))
