@@ -210,7 +210,8 @@ class EdgeCape:
             effort: As for `predict`.
 
         Returns:
-            A prompt for these and all other photos of that kind of object.
+            A prompt for these and all other photos of that kind of object. Scores of what is found with it are
+            somewhat too high, because supports that were found agree with what is found by them.
         """
         if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 0:
             raise SettingsError(f"number is {brief(number)}; give a whole number of poses, 0 or more")
