@@ -217,16 +217,16 @@ class EdgeCape:
             raise SettingsError(f"number is {brief(number)}; give a whole number of poses, 0 or more")
         shots = _as_list(supports)
         several, boxes = listed(images, boxes)
-        looked_at = list(several)
-        found = self.predict(self.prompt(shots), looked_at, boxes, batch_size, "return", effort)
+        looked_at, prompt = list(several), self.prompt(shots)
+        found = self.predict(prompt, looked_at, boxes, batch_size, "return", effort)
         poses = [
             (pose, image)
             for image, of_image in zip(looked_at, found, strict=True)
             if not isinstance(of_image, EdgeCapeError)
             for pose in (of_image if isinstance(of_image, list) else [of_image])
         ]
-        if np.mean([pose.score for pose, _ in poses] or 1.0) >= SURE:
-            number = 0
+        if not poses or np.mean([pose.score for pose, _ in poses]) >= SURE:
+            return prompt
         surest = sorted(poses, key=lambda one: one[0].score, reverse=True)[:number]
         added = [support for pose, image in surest if (support := _as_support(pose, image)) is not None]
         return self.prompt([*shots, *added])

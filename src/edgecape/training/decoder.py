@@ -234,10 +234,8 @@ class DecoderTrainer:
             if part is not None:
                 part.train(any(p.requires_grad for p in part.parameters()))
         torch.manual_seed(hash((settings.seed, self.done)) % 2**63)  # dropout: resuming needs no saved state
-        with (
-            rounded("cpu", settings.precision == "bfloat16"),
-            sdpa_kernel(SDPBackend.MATH),
-        ):  # for a few keypoints the fused kernel is far slower
+        # for a few keypoints the fused kernel is far slower
+        with rounded("cpu", settings.precision == "bfloat16"), sdpa_kernel(SDPBackend.MATH):
             graph = graph_of(network, batch)
             taught = graph if settings.graph_loss == "masked" else unsupervised(graph, hidden)
             found = decode(network, batch, hidden, taught)
