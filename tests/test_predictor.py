@@ -593,7 +593,7 @@ def test_the_surest_poses_become_supports(matcher: EdgeCape, support: Support, p
     for name in ("tokens", "places", "graph", "usable", "frames"):
         assert np.array_equal(getattr(found, name), getattr(expected, name)), name
     assert found.names == support.names and found.skeleton == support.skeleton
-    assert len(found.frames[0]) == 3 and matcher.predict(found, photos[:1])[0].keypoints.shape == (len(prompt), 2)
+    assert found.shots == 3 and matcher.predict(found, photos[:1])[0].keypoints.shape == (len(prompt), 2)
 
 
 def test_propagation_takes_what_predict_takes(matcher: EdgeCape, support: Support, photos, tmp_path: Path):
@@ -604,9 +604,9 @@ def test_propagation_takes_what_predict_takes(matcher: EdgeCape, support: Suppor
     (tmp_path / "bad.png").write_bytes(b"no picture")
     assert np.array_equal(matcher.propagate(support, [tmp_path / "bad.png"]).tokens, plain.tokens)
     several = [[(0, 0, SIDE, SIDE), (10, 10, 250, 250)], None]
-    assert len(matcher.propagate([support], photos[:2], several).frames[0]) == 4
+    assert matcher.propagate([support], photos[:2], several).shots == 4
     one = matcher.propagate(support, photos[0], (0, 0, SIDE, SIDE), number=np.int64(3))
-    assert len(one.frames[0]) == 2
+    assert one.shots == 2
     streamed = matcher.propagate(support, iter(photos), iter([None] * len(photos)))
     assert np.array_equal(streamed.tokens, matcher.propagate(support, photos).tokens)
     for wrong in (-1, 1.5, True, "8"):
@@ -619,7 +619,7 @@ def test_nothing_is_added_where_the_model_is_sure(matcher: EdgeCape, support: Su
     mean = np.mean([pose.score for pose in matcher.predict(plain, photos)])
     for limit, added in ((mean - 0.01, 0), (mean + 0.01, 3)):
         monkeypatch.setattr("edgecape.predictor.SURE", limit)
-        assert len(matcher.propagate(support, photos, number=3).frames[0]) == 1 + added
+        assert matcher.propagate(support, photos, number=3).shots == 1 + added
 
 
 def test_what_lies_outside_the_photo_is_no_mark(support: Support, photos):

@@ -60,7 +60,7 @@ def test_photos_and_frames_are_read_and_bad_ones_left_out(tmp_path: Path) -> Non
     kinds = [image.shape if isinstance(image, np.ndarray) else image.name for image, _ in seen]
     shape = load_image(others[0].image).shape
     assert kinds == ["bad.png", shape, shape, shape, "gone.png", others[0].image.name]
-    assert len(prompt.frames[0]) == 3
+    assert prompt.shots == 3
     boxes = read_boxes(tmp_path / "lamps.json")  # says nothing of the others
     seen.clear()
     propagated(model, [support], photos, boxes, 2, "auto")

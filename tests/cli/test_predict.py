@@ -609,7 +609,7 @@ def test_poses_of_unmarked_photos_become_supports(model, folder, support, tmp_pa
     said = capsys.readouterr().out
     assert "looking for the 2 surest poses" in said and "2 of them serve as further supports" in said
     before = (out / "support.prompt").read_bytes()
-    assert len(Prompt.load(saved).frames[0]) == 3
+    assert Prompt.load(saved).shots == 3
     assert main(["predict", str(folder), *asked]) == 0
     said = capsys.readouterr().out
     assert "surest" not in said and "3 done before" in said

@@ -152,7 +152,7 @@ def predict(
             return prompt
         say(f"looking for the {propagate} surest poses …")
         richer = propagated(estimator, shown, photos, looked_at, propagate, effort)
-        say(f"{len(richer.frames[0]) - len(shown)} of them serve as further supports")
+        say(f"{richer.shots - len(shown)} of them serve as further supports")
         return richer
 
     if save_prompt is not None and not propagate:
