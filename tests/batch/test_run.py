@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from edgecape.batch.locking import held
+from edgecape.batch.locking import ARRAY, LOCK, held
 from edgecape.cli.main import main
 from edgecape.examples.lamps import draw_lamp
+from edgecape.io.locks import Lock
 from edgecape.io.storage import LocalFolder
 from edgecape.io.video import read_frames, write_video
 
@@ -175,6 +176,22 @@ def test_a_job_array_at_once(predict, expected, tmp_path):
     processes = [child(lambda part=part: predict(out, "--shard", f"{part}/3")) for part in (1, 2, 3)]
     assert [ended(process) for process in processes] == [0, 0, 0]
     check(out, expected)
+
+
+@pytest.mark.parametrize("said", ["", "a run, process 1 on a machine, since yesterday"])
+def test_whoever_has_just_taken_the_lock_has_not_written_there_yet(said, tmp_path, monkeypatch):
+    """The file is empty, or speaks of a run before, until the other process of the array has written."""
+    path = tmp_path / LOCK
+    other = Lock(path, ARRAY)
+    assert other.take()
+    path.write_text(said)
+
+    def sleep(seconds: float) -> None:
+        other.release()
+
+    monkeypatch.setattr("edgecape.batch.locking.time.sleep", sleep)
+    with held(LocalFolder(tmp_path), (1, 3)) as hold:
+        assert hold.alone
 
 
 def test_a_damaged_part_is_done_again(predict, expected, tmp_path, capsys):

@@ -49,9 +49,11 @@ def held(output: Folder, shard: tuple[int, int] | None) -> Iterator[Hold]:
         if not _take(mine := _lock(stack, output.root / f"shard-{shard[0]}-of-{shard[1]}.lock", ARRAY)):
             raise _in_use(output, mine)
         lock = _lock(stack, output.root / LOCK, ARRAY)
-        until = time.monotonic() + PLANNING
+        began = time.monotonic()
         while not (alone := lock.take()) and not lock.take(shared=True):
-            if not lock.holder.startswith(ARRAY) or time.monotonic() > until:
+            waited, said = time.monotonic() - began, lock.said
+            foreign = said and not said.startswith(ARRAY)
+            if waited > PLANNING or (foreign and waited > PATIENCE):
                 raise _in_use(output, lock)
             time.sleep(STEP)
         yield Hold(alone, lock)

@@ -46,8 +46,14 @@ class Lock:
     @property
     def holder(self) -> str:
         """Who took it last for himself alone."""
+        return self.said or "another process"
+
+    @property
+    def said(self) -> str:
+        """What stands in the file. Whoever has just taken it has not written there yet: for a moment it is empty, or
+        speaks of somebody before."""
         self.file.seek(0)
-        return self.file.read() or "another process"
+        return self.file.read()
 
     def release(self) -> None:
         self.file.close()
