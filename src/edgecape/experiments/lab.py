@@ -252,6 +252,7 @@ class Lab:
                     if not self._place(key).is_file():
                         left.append((arm, seed, condition, key))
         self.prepare(arms, {(arm.name, seed) for arm, seed, *_ in left})
+        left = [one for one in left if not self._place(one[-1]).is_file()]  # others may have measured meanwhile
         missing: dict[tuple[int, float], dict[FeatureStore, dict[str, Method]]] = {}
         runs: dict[int, ModelMethod] = {}
         for arm, seed, condition, key in left:
