@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from edgecape.data.objects import read_coco
-from edgecape.errors import DataError
-from edgecape.evaluation.benchmark import Benchmark, BenchmarkOptions, each_split, of_split
+from edgecape.errors import DataError, SettingsError
+from edgecape.evaluation.benchmark import Benchmark, BenchmarkOptions, choose_methods, each_split, of_split
 from edgecape.evaluation.episodes import pairs, protocol_episodes
 from edgecape.evaluation.methods import copy_support
 from edgecape.evaluation.published import TEST_SPLITS
@@ -60,3 +60,9 @@ def test_the_five_test_splits_of_mp100_share_no_category(shared: Path) -> None:
     assert tuple(dataset.name for dataset in datasets) == TEST_SPLITS
     assert len({category.id for dataset in datasets for category in dataset.categories}) == 100
     assert all(len(set(dataset.labels)) == 20 for dataset in datasets)
+
+
+@pytest.mark.parametrize(("model", "number"), [("default", -1), ("none", 8)])
+def test_propagation_needs_a_model_and_a_number(model: str, number: int) -> None:
+    with pytest.raises(SettingsError, match="give a number of poses of a model"):
+        choose_methods(model, (-1,), True, None, propagate=number)

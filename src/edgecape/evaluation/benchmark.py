@@ -173,6 +173,8 @@ def choose_methods(
     from edgecape.model.settings import BackboneSettings
     from edgecape.weights.backbones import load_backbone
 
+    if propagate < 0 or (propagate and model == "none"):
+        raise SettingsError(f"--propagate is {propagate}; give a number of poses of a model, 0 for none")
     if not layers:
         raise SettingsError("matching needs at least one layer of the backbone; --layers -1 is the last")
     if model == "none":

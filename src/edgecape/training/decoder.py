@@ -67,9 +67,8 @@ def build(base: Stored, settings: DecoderTraining) -> MatchingNetwork:
     found = MatchingNetwork(mine, matching)
     for one in (whole, found):
         start_new_parts(one)
-    new = {name: value for name, value in base.head.items() if not name.startswith(LEARNS["both"])}
-    new = whole.state_dict() | new
-    own = found.state_dict()
+    kept = {name: value for name, value in base.head.items() if not name.startswith(LEARNS["both"])}
+    new, own = whole.state_dict() | kept, found.state_dict()
     found.load_state_dict(
         {name: new[name] if name in new and new[name].shape == value.shape else value for name, value in own.items()}
     )
