@@ -323,6 +323,21 @@ def test_what_was_measured_needs_no_model(lab: MakeLab, tmp_path) -> None:
     assert all("none" in folder.name for folder in (tmp_path / "two/stages").iterdir() if folder.is_dir())
 
 
+def test_the_longest_line_of_stages_begins_first(lab: MakeLab, tmp_path, monkeypatch) -> None:
+    """So that processes which share the work end together."""
+
+    def pace(settings, dataset, store) -> float:
+        return 2.0 if settings.phases[0].graph == "predicted" else 1.0
+
+    monkeypatch.setattr("edgecape.experiments.stages.step_seconds", pace)
+    world, said = lab(out=tmp_path, seeds=1), list[str]()
+    monkeypatch.setattr(world, "say", said.append)
+    world.prepare([NONE, BOTH])
+    trained = [line.split(", bias")[0] for line in said if line.endswith(" left")]
+    assert trained[:3] == ["base, graph fixed", "graph, graph predicted", "base, graph none"]
+    assert len(trained) == 6
+
+
 def test_a_stage_that_another_process_trains_is_waited_for(lab: MakeLab, tmp_path, monkeypatch) -> None:
     world = lab(out=tmp_path, seeds=1)
     stage = world.chains([FIXED])["fixed", 0][0]

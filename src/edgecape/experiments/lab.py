@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from edgecape.data.dataset import Dataset, joined
@@ -154,7 +155,8 @@ class Lab:
         if self.options.regime == "ours":
             return OurStages(self.budget, self._base, self.encoded, folder).chain(arm, seed)
         network = self.options.network
-        store = self.store(arm.network.get("backbone", network.backbone))
+        precision = torch.bfloat16 if self.budget.precision == "bf16" else torch.float32
+        store = self.store(arm.network.get("backbone", network.backbone), precision)
         return PublishedStages(network, self.budget, self.train, store, folder).chain(arm, seed)
 
     @cached_property
@@ -182,6 +184,13 @@ class Lab:
             self.say(f"  {sum(stage.kind == kind for stage in left)} × {kind}: {each:.2f} s a step")
         if self.options.regime == "ours" and self.encoded.missing():
             self.say(f"first {self.encoded.missing()} episodes are encoded for them")
+        # The longest line of stages begins first, so that processes that share the work end together.
+        ahead: dict[str, float] = {}
+        for chain in chains:
+            for number, stage in enumerate(chain):
+                if not stage.is_done():
+                    ahead[stage.key] = max(ahead.get(stage.key, 0.0), seconds(chain[number:]))
+        left.sort(key=lambda stage: -ahead[stage.key])
         while left:
             if not any(self._run_alone(stage, duration(seconds(left))) for stage in left if stage.can_begin()):
                 time.sleep(WAIT)  # others are training what the rest stands on
@@ -232,10 +241,11 @@ class Lab:
         key += str(runtime.backbone.settings)
         return self._stores.setdefault(key, FeatureStore.of(runtime, self.cache))
 
-    def store(self, settings: BackboneSettings) -> FeatureStore:
-        key = str(settings)
+    def store(self, settings: BackboneSettings, precision: torch.dtype = torch.float32) -> FeatureStore:
+        """precision: of its products; what is measured is exact."""
+        key = f"{settings} {precision}"
         if key not in self._stores:
-            self._stores[key] = FeatureStore(*load_backbone(settings), self.cache)
+            self._stores[key] = FeatureStore(*load_backbone(settings), self.cache, precision=precision)
         return self._stores[key]
 
     # --- results -----------------------------------------------------------------------------------------

@@ -151,7 +151,8 @@ def step_seconds(settings: TrainSettings, dataset: Dataset, store: FeatureStore)
     phase = settings.phases[0]
     torch.manual_seed(0)
     objective = Objective(build_network(settings.network, None), phase, store.backbone).train()
-    optimiser = torch.optim.Adam([value for value in objective.parameters() if value.requires_grad])
+    learning = [value for value in objective.parameters() if value.requires_grad]
+    optimiser = torch.optim.Adam(learning, fused=True)
     sampler = EpisodeSampler(dataset, _Random(store), settings.episodes_of(phase))  # type: ignore[arg-type]
     batch: Batch = sampler.batch(0, sampler.order(0, settings.batch), 0, max(settings.episodes_of(phase).shots))
     hidden = hide(batch, phase.mask_ratio, ((0, row) for row in range(settings.batch)))
