@@ -10,7 +10,7 @@ import pytest
 
 from edgecape.errors import DataError, SettingsError
 from edgecape.evaluation.results import difference
-from edgecape.experiments import bias, components, graph_change, graphs, mask_ratio, occlusion, qualitative, tables
+from edgecape.experiments import bias, components, graph_change, graphs, learning, mask_ratio, occlusion, qualitative, tables
 from edgecape.experiments.arms import BOTH, FIXED, NONE, PREDICTED, Arm
 from edgecape.experiments.catalogue import EXPERIMENTS
 from edgecape.experiments.experiment import section_of
@@ -40,7 +40,7 @@ def score(lab: Lab, arm: Arm, condition: Condition, metric: str = "mPCK@5") -> f
 
 def test_the_catalogue_has_what_the_command_line_offers() -> None:
     assert list(EXPERIMENTS) == list(NAMES)
-    assert len(EXPERIMENTS) == 17
+    assert len(EXPERIMENTS) == 18
 
 
 def test_benchmark(lab: MakeLab) -> None:
@@ -90,6 +90,28 @@ def test_arms_share_their_stages(lab: MakeLab) -> None:
     assert keys["50% hidden", 0] == keys["predicted + bias", 0]
     assert keys["20% hidden", 0][0] == keys["predicted + bias", 0][0]
     assert keys["20% hidden", 0][1] != keys["predicted + bias", 0][1]
+
+
+def test_learning(lab: MakeLab) -> None:
+    world = lab()
+    section = made("learning", world)
+    (table,) = section.tables
+    drawn = section.figures[0].data
+    assert drawn["x"] == [2, 4, 6] and [row[0] for row in table.rows] == ["2", "4", "6"]  # 3 stages of 2 steps
+    for arm in (NONE, FIXED, BOTH):
+        assert drawn["lines"][arm.name][-1] == pytest.approx(score(world, arm, Condition(1)))
+    assert drawn["lines"]["fixed"][0] == drawn["lines"]["predicted + bias"][0]  # the same stage
+    chains = world.chains([FIXED, learning.after(FIXED, "two thirds")])
+    assert chains["fixed, two thirds", 0] != chains["fixed", 0]
+    assert [one.key for one in chains["fixed, two thirds", 0]] == [one.key for one in chains["fixed", 0][:2]]
+    assert len(section.findings) == 3
+
+
+def test_models_that_are_given_have_no_learning_curve(lab: MakeLab) -> None:
+    world = lab(models=("none=somewhere",))
+    assert not learning.arms(world.options)
+    section = made("learning", world)
+    assert not section.tables and "no training to follow" in section.notes[0]
 
 
 @pytest.mark.parametrize("name", ["supervision", "predictor"])

@@ -19,6 +19,8 @@ class Arm:
     """Further settings of the network."""
     phases: Mapping[str, Any] = field(default_factory=dict)
     """Further settings of the phases that predict a graph."""
+    part: float = 1.0
+    """Share of its training, from the beginning."""
 
     @property
     def preset(self) -> Preset:

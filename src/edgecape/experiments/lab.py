@@ -167,6 +167,10 @@ class Lab:
     def encoded(self) -> EncodedData:
         return EncodedData(self.runtime(self.options.model), self.train, self.budget.encoded, self.out / "encoded")
 
+    def steps(self, arm: Arm) -> int:
+        """Of the training of an arm."""
+        return sum(stage.steps for stage in self._chain(arm, seed=0))
+
     def prepare(self, arms: Iterable[Arm], only: Collection[tuple[str, int]] | None = None) -> None:
         """Train what is not there yet, having said what that costs. only: of which arms and seeds; None: all."""
         chains = [chain for which, chain in self.chains(arms).items() if only is None or which in only]

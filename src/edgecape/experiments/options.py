@@ -18,6 +18,7 @@ NAMES: dict[str, str] = {
     "benchmark": "none, fixed and predicted + bias beside what was never trained; all metrics, 1 and 5 shots",
     "comparison": "1 shot against 5 shots, a circle per method",
     "components": "predicted graph × Markov bias",
+    "learning": "none, fixed and predicted + bias after a third, two thirds and all of their training",
     "bias": "no bias, shortest paths, Markov with 1 to 6 hops",
     "supervision": "the graph taught through the decoder, by an auxiliary GCN, or by nothing of its own",
     "mask-ratio": "share of keypoints that are hidden while the graph learns",

@@ -59,7 +59,8 @@ class EncodedData:
 
 def decoder_settings(arm: Arm, budget: Budget, seed: int) -> DecoderTraining:
     check_ours(arm)
-    settings = decoder_of(arm.preset, replace(TRIED, steps=budget.decoder_steps, seed=seed))
+    steps = max(1, round(arm.part * budget.decoder_steps))
+    settings = decoder_of(arm.preset, replace(TRIED, steps=steps, seed=seed))
     assert settings is not None
     changes, hiding = dict(arm.network), settings.hiding
     if settings.graph == "predicted":

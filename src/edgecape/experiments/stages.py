@@ -113,7 +113,7 @@ class PublishedStages:
         sizes = replace(self.sizes, backbone=backbone.settings, channels=backbone.channels, dropout=self.budget.dropout)
         whole = arm_settings(arm, published_recipe(sizes, self.budget))
         stages: list[Stage] = []
-        for number in range(len(whole.phases)):
+        for number in range(max(1, round(arm.part * len(whole.phases)))):
             stages.append(self._stage(stage_settings(whole, sizes, number, seed), seed, stages[-1] if stages else None))
         return stages
 
