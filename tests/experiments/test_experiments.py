@@ -10,7 +10,17 @@ import pytest
 
 from edgecape.errors import DataError, SettingsError
 from edgecape.evaluation.results import difference
-from edgecape.experiments import bias, components, graph_change, graphs, learning, mask_ratio, occlusion, qualitative, tables
+from edgecape.experiments import (
+    bias,
+    components,
+    graph_change,
+    graphs,
+    learning,
+    mask_ratio,
+    occlusion,
+    qualitative,
+    tables,
+)
 from edgecape.experiments.arms import BOTH, FIXED, NONE, PREDICTED, Arm
 from edgecape.experiments.catalogue import EXPERIMENTS
 from edgecape.experiments.experiment import section_of
