@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from edgecape.cli.train import read_all
-from edgecape.errors import SettingsError
+from edgecape.cli.train import Train, read_all, train
+from edgecape.data.dataset import Dataset
+from edgecape.errors import SettingsError, WeightsError
 
 from toy import write_lamps
 
@@ -25,3 +27,24 @@ def test_one_folder_serves_all_files(tmp_path: Path):
     assert len(read_all((path, path, path), (tmp_path,)).instances) == 6
     with pytest.raises(SettingsError, match="3 files with 2 folders"):
         read_all((path, path, path), (tmp_path, tmp_path))
+
+
+@pytest.mark.parametrize(("own", "found"), [((), "photos"), (("others",), "others")])
+def test_validation_lies_where_training_does_or_in_folders_of_its_own(
+    own: tuple[str, ...], found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    read: list[tuple[Path, ...]] = []
+
+    def note(files: Sequence[Path], images: Sequence[Path]) -> Dataset:
+        read.append(tuple(images))
+        return read_all(files, [path.parent])
+
+    def no_backbone(settings: object) -> None:
+        raise WeightsError("all is read")
+
+    path = write_lamps(tmp_path, 2)
+    monkeypatch.setattr("edgecape.cli.train.read_all", note)
+    monkeypatch.setattr("edgecape.weights.backbones.load_backbone", no_backbone)
+    with pytest.raises(WeightsError, match="all is read"):
+        train(Train((path,), (Path("photos"),), tmp_path / "run", (path,), tuple(map(Path, own))))
+    assert read == [(Path("photos"),), (Path(found),)]

@@ -32,8 +32,9 @@ class Train:
     out: Path
     """Folder of the run: settings, log, curves, checkpoints, models."""
     val: tuple[Path, ...] = ()
-    """COCO-keypoints files with other categories, to choose the best weights and to fit scores on; in the folders of
-    --images, in the same order."""
+    """COCO-keypoints files with other categories, to choose the best weights and to fit scores on."""
+    val_images: tuple[Path, ...] = ()
+    """Folder that their file names are relative to, as with --images; the folders of --images if not given."""
     method: str | None = None
     """Method of the family to train by this recipe, such as graphcape; EdgeCape if not given."""
     phases: tuple[str, ...] = ()
@@ -71,7 +72,7 @@ def train(options: Annotated[Train, tyro.conf.arg(name="")]) -> int:
         check_decoder(settings, options.start)
     start = None if options.start is None else load_model(options.start).head
     dataset = read_all(options.data, options.images)
-    validation = read_all(options.val, options.images) if options.val else None
+    validation = read_all(options.val, options.val_images or options.images) if options.val else None
     for data in filter(None, (dataset, validation)):
         print(f"{data.name}: {len(data.categories)} categories, {len(data.instances)} objects")
         for note in data.notes:
