@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import torch
 
 from edgecape.data.crops import PLAIN, AugmentSettings, plain_crop
 from edgecape.data.dataset import Dataset
-from edgecape.errors import DataError
+from edgecape.errors import DataError, SettingsError
 from edgecape.geometry import apply, inverse
 from edgecape.matching.alignment import is_mirrored
 from edgecape.matching.views import transform
@@ -116,6 +117,37 @@ def test_balance_by_definition_draws_shared_definitions_as_one(tmp_path):
         drawn = Counter(sampler(dataset, balance=balance).order(0, 3000).tolist())
         assert drawn[2] / 3000 == pytest.approx(alone, abs=0.04)
         assert drawn[0] / 3000 == pytest.approx((1 - alone) / 2, abs=0.04)
+
+
+def of_groups(folder: Path, groups: tuple[str | None, ...]) -> Dataset:
+    data = lamps(folder, 3, tuple("abcd"[: len(groups)]))
+    kinds = zip(data.categories, groups, strict=True)
+    return Dataset(data.name, tuple(replace(kind, supercategory=group) for kind, group in kinds), data.instances)
+
+
+def test_a_super_category_has_its_share_whatever_balance_says(tmp_path):
+    dataset = of_groups(tmp_path, ("solids", "solids", "animal", None))
+    drawn = Counter(sampler(dataset, balance="root", shares={"solids": 0.3}).order(0, 6000).tolist())
+    assert [drawn[k] / 6000 for k in range(4)] == pytest.approx([0.15, 0.15, 0.35, 0.35], abs=0.03)
+    drawn = Counter(
+        sampler(dataset, balance="definition", shares={"solids": 0.1, "animal": 0.9}).order(0, 900).tolist()
+    )
+    assert drawn[3] == 0 and drawn[2] / 900 == pytest.approx(0.9, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("balance", "shares", "said"),
+    [
+        ("category", {"solids": 0.3}, "need balance"),
+        ("root", {"boats": 0.3}, "no super-category 'boats'"),
+        ("root", {"solids": 1.2}, "cannot be had"),
+        ("root", {"solids": -0.1}, "cannot be had"),
+        ("root", {"solids": 0.3, "animal": 0.3}, "cannot be had"),  # and nobody has the rest
+    ],
+)
+def test_shares_that_cannot_be_had(balance, shares, said, tmp_path):
+    with pytest.raises(SettingsError, match=said):
+        sampler(of_groups(tmp_path, ("solids", "animal")), balance=balance, shares=shares)
 
 
 def test_padding_is_unusable_and_weight_needs_query_and_support(dataset):

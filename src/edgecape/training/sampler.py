@@ -6,6 +6,7 @@ share it, and nothing about the state of a random generator has to be saved.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -17,7 +18,7 @@ from torch import Tensor
 from edgecape.data.crops import AugmentSettings, Crop, augmented_crop, inside, plain_crop
 from edgecape.data.dataset import Dataset, Instance, definition_of
 from edgecape.data.features import FeatureStore
-from edgecape.errors import DataError
+from edgecape.errors import DataError, SettingsError
 from edgecape.matching.views import MIRRORED
 from edgecape.model import graph
 from edgecape.skeleton import adjacency, flip_index, fully_connected
@@ -31,6 +32,8 @@ class EpisodeSettings:
     balance: Literal["category", "definition", "root"] = "category"
     """Draw every category equally often (paper); or every keypoint definition, then one of its categories; or a
     definition as often as the square root of how many categories have it."""
+    shares: dict[str, float] = field(default_factory=dict)
+    """Share of episodes that a super-category has, whatever balance says; the others share the rest."""
     steps_per_epoch: int = 0
     """0: every category is drawn as often as the largest one has objects (paper)."""
     self_supervised: float = 0.0
@@ -114,6 +117,7 @@ class EpisodeSampler:
         for index in self.usable:
             definitions.setdefault(definition_of(dataset.categories[index]), []).append(index)
         self.definitions = list(definitions.values())
+        self.often = how_often(dataset, self.definitions, settings)
 
     def steps(self, batch: int) -> int:
         """Steps of one epoch with a global batch size."""
@@ -125,10 +129,8 @@ class EpisodeSampler:
     def order(self, epoch: int, length: int) -> NDArray[np.int64]:
         """The category of each episode of an epoch."""
         rng = np.random.default_rng((self.seed, epoch, 0))
-        if self.settings.balance != "category":
-            power = 0.5 if self.settings.balance == "root" else 0.0
-            weights = np.array([len(categories) for categories in self.definitions]) ** power
-            drawn = rng.choice(len(weights), size=length, p=weights / weights.sum())
+        if self.often is not None:
+            drawn = rng.choice(len(self.often), size=length, p=self.often)
             return np.array([rng.choice(self.definitions[index]) for index in drawn])
         rounds = -(-length // len(self.usable))
         return np.concatenate([rng.permutation(self.usable) for _ in range(rounds)])[:length]
@@ -292,6 +294,28 @@ class EpisodeSampler:
     def crops(self, number: int) -> list[Crop]:
         """One crop of every object in use."""
         return [self._numbered_crop(self.dataset.instances[i], number) for i in np.concatenate(self.members)]
+
+
+def how_often(
+    dataset: Dataset, definitions: Sequence[Sequence[int]], settings: EpisodeSettings
+) -> NDArray[np.float64] | None:
+    """Share of episodes that each definition has; None: every category has the same."""
+    if settings.balance == "category":
+        if settings.shares:
+            raise SettingsError("shares of super-categories need balance 'definition' or 'root', not 'category'")
+        return None
+    often = np.array([len(categories) for categories in definitions]) ** (0.5 if settings.balance == "root" else 0.0)
+    owners = np.array([dataset.categories[categories[0]].supercategory or "" for categories in definitions])
+    rest = ~np.isin(owners, list(settings.shares))
+    left = round(1.0 - sum(settings.shares.values()), 9)
+    if min(settings.shares.values(), default=0.0) < 0 or left < 0 or (left > 0 and not rest.any()):
+        raise SettingsError(f"shares of super-categories, {settings.shares}, and of the rest, {left:g}, cannot be had")
+    for name, share in settings.shares.items():
+        if name not in owners:
+            raise SettingsError(f"{dataset.name} has no super-category '{name}' to draw for {share:.0%} of episodes")
+        often[owners == name] *= share / often[owners == name].sum()
+    often[rest] *= left / max(often[rest].sum(), 1e-12)
+    return np.asarray(often / often.sum())
 
 
 def with_points_between(
