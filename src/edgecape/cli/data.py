@@ -1,4 +1,5 @@
-"""edgecape data check | assemble | split: is a data set in order, build MP-100's images, hold out a super-category."""
+"""edgecape data check | assemble | split | draw: is a data set in order, build MP-100's images, hold out a
+super-category, draw kinds of objects that nobody photographed."""
 
 from __future__ import annotations
 
@@ -14,11 +15,13 @@ from tyro.conf import Positional, UseAppendAction, arg
 from edgecape.cli.printing import FOR_PEOPLE, Output, print_notes
 from edgecape.io.edge_base import EdgeBase
 from edgecape.io.paths import find_annotations
+from edgecape.solids.settings import Drawing
 
 if TYPE_CHECKING:
     from edgecape.data.assemble import AssemblyReport
     from edgecape.data.check import FileReport
 
+DEFAULT = Drawing()
 EXAMPLES = 5  # of each problem that are printed; --json has them all
 
 
@@ -132,6 +135,43 @@ def split(
     return 0
 
 
+def draw(
+    out: Positional[Annotated[Path, arg(metavar="OUT")]],
+    /,
+    drawing: Annotated[Drawing, arg(name="")] = DEFAULT,
+    name: str = "train",
+    backgrounds: Path | None = None,
+    output: Output = FOR_PEOPLE,
+) -> int:
+    """Draw kinds of objects that nobody photographed, with exact keypoints, to train on beside real ones.
+
+    Example: edgecape data draw solids --kinds 100 --backgrounds photos
+
+    Each kind is a body with jointed parts, most of them left and right, seen from any side. The same options draw the
+    same pictures.
+
+    Args:
+        out: Folder for annotations/ and images/.
+        drawing: How many, how large, and which.
+        name: Of the annotation file, and of a folder in images/.
+        backgrounds: Folder of photos to put behind some of them; without, only plain colours and patterns are.
+    """
+    from rich.progress import Progress
+
+    from edgecape.solids.dataset import draw_dataset, photos_in
+
+    console = output.console()
+    photos = photos_in(backgrounds) if backgrounds else []
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("kinds")
+        path = draw_dataset(
+            out, drawing, photos, name, lambda done, total: progress.update(task, completed=done, total=total)
+        )
+    console.print(f"{path}: {drawing.kinds} kinds, {drawing.objects} objects of each", markup=False, soft_wrap=True)
+    output.print_results({"annotations": str(path), "kinds": drawing.kinds, "objects": drawing.kinds * drawing.objects})
+    return 0
+
+
 def _print_check(report: FileReport, console: Console) -> None:
     from rich.table import Table
 
@@ -202,7 +242,7 @@ def _alarm(number: int) -> str:
     return f"[red]{number}[/red]" if number else "–"
 
 
-SUBCOMMANDS: dict[str, Callable[..., int]] = {"check": check, "assemble": assemble, "split": split}
+SUBCOMMANDS: dict[str, Callable[..., int]] = {"check": check, "assemble": assemble, "split": split, "draw": draw}
 
 
 def main(arguments: list[str]) -> int:
