@@ -16,7 +16,7 @@ from edgecape.solids.kinds import MIRROR, Kind, Places, is_doubled, place_of, po
 from edgecape.solids.shapes import Vectors, hit, surface, unit
 from edgecape.types import Box
 
-SMALLEST = 200  # pixels of an object that can be seen
+SMALLEST = 0.005  # share of a picture that an object takes
 CORNERS = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]) * 0.8
 UP = np.array((0.0, 0.0, 1.0))
 
@@ -34,14 +34,13 @@ def picture_of(kind: Kind, rng: np.random.Generator, size: int, backgrounds: Seq
     while True:
         places = _posed(kind, rng)
         camera = _camera(kind, places, rng)
-        rays = camera.rays(size)
-        depth, colours = _traced(kind, places, camera, rays, rng)
+        depth, colours = _traced(kind, places, camera, camera.rays(size), rng)
         seen = np.isfinite(depth).reshape(size, size)
-        if seen.sum() >= SMALLEST:
+        keypoints, visible = _keypoints(kind, places, camera, depth.reshape(size, size))
+        if seen.mean() >= SMALLEST and visible.any():
             break
     behind = _background(rng, size, backgrounds).reshape(-1, 3)
     pixels = np.where(seen.reshape(-1, 1), colours, behind).reshape(size, size, 3)
-    keypoints, visible = _keypoints(kind, places, camera, depth.reshape(size, size))
     rows, columns = np.flatnonzero(seen.any(axis=1)), np.flatnonzero(seen.any(axis=0))
     left, top, right, bottom = columns[0], rows[0], columns[-1] + 1, rows[-1] + 1
     box = tuple(float(edge) for edge in (left, top, right - left, bottom - top))

@@ -10,11 +10,13 @@ from edgecape.errors import SettingsError
 @dataclass(frozen=True)
 class Drawing:
     kinds: int = 100
+    """Of objects."""
     objects: int = 24
     """Of each kind, each in a picture of its own."""
     size: int = 224
     """Pixels of a picture's side."""
     seed: int = 0
+    """Another one draws others."""
 
     def check(self) -> None:
         if self.kinds < 1 or self.objects < 2 or self.size < 64 or self.seed < 0:
