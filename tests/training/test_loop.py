@@ -343,3 +343,33 @@ def test_two_trainings_of_one_process_may_differ_in_precision(photos: Path, data
         losses.setdefault(precision, []).append(entry["proposal_loss"])
     assert losses["no"][0] == losses["no"][1] != losses["bf16"][0]
     assert losses["bf16"][0] == pytest.approx(losses["no"][0], rel=0.05)
+
+
+def test_as_released_the_graph_begins_elsewhere_and_all_else_where_it_does_in_the_paper(data, photos, tmp_path):
+    phases = (replace(PHASES["graph"], freeze=()),)
+    reference, released = (
+        first_network(training(1, phases=phases, initialisation=start), data, store(photos / "cache"), None)
+        for start in ("reference", "released")
+    )
+    state, other = reference.state_dict(), released.state_dict()
+    assert state.pop("pose_graph.c") == 0 and 0 < abs(other.pop("pose_graph.c")) < 3**0.5
+    assert state.keys() == other.keys() and all(torch.equal(state[name], other[name]) for name in state)
+    trained = first_network(
+        training(1, phases=phases, initialisation="released"), data, store(photos / "cache"), reference.state_dict()
+    )
+    assert trained.state_dict()["pose_graph.c"] == 0  # what was learned stays
+
+
+def test_a_graph_that_begins_as_the_prior_has_no_gradient_and_one_that_begins_open_has(data, photos, tmp_path):
+    """With c and b at 0, edges that were not drawn have no gradient."""
+    network = first_network(training(1, phases=(PHASES["graph"],)), data, store(photos / "cache"), None)
+    prior = torch.eye(5)[None].roll(1, -1)
+    prior = prior + prior.mT
+    for c, alive in ((0.0, False), (0.5, True)):
+        refined = torch.rand(1, 5, network.settings.width, requires_grad=True)
+        with torch.no_grad():
+            network.pose_graph.c.fill_(c)
+        weights = network.pose_graph.weigh(prior, refined, torch.ones(1, 5, dtype=torch.bool))
+        network.zero_grad()
+        (weights * (prior == 0)).sum().backward()
+        assert (network.pose_graph.c.grad != 0).item() == alive and (refined.grad != 0).any().item() == alive

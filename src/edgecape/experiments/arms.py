@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from edgecape.errors import SettingsError
 from edgecape.experiments.options import Options
@@ -18,7 +18,9 @@ class Arm:
     network: Mapping[str, Any] = field(default_factory=dict)
     """Further settings of the network."""
     phases: Mapping[str, Any] = field(default_factory=dict)
-    """Further settings of the phases that predict a graph."""
+    """Further settings of the phases that learn to predict a graph."""
+    initialisation: Literal["reference", "released"] = "reference"
+    """Of the graph's predictor."""
     part: float = 1.0
     """Share of its training, from the beginning."""
 
@@ -52,5 +54,6 @@ def check_ours(arm: Arm) -> None:
     """Arms of our decoder stand on one encoder and learn from the same episodes, and their predictor sees keypoints
     alone."""
     wanted = arm.preset
-    if set(arm.network) - OURS or wanted.network or wanted.between or not wanted.decodes:
+    changed = set(arm.network) - OURS or arm.initialisation != "reference"
+    if changed or wanted.network or wanted.between or not wanted.decodes:
         raise SettingsError(f"arm '{arm.name}' is one of the published network; take --regime published")

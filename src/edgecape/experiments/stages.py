@@ -79,13 +79,13 @@ def published_recipe(sizes: NetworkSettings, budget: Budget) -> TrainSettings:
 
 def arm_settings(arm: Arm, recipe: TrainSettings) -> TrainSettings:
     settings = as_method(recipe, arm.method)
-
-    def changed(phase: PhaseSettings) -> PhaseSettings:
-        learns = phase.graph == "predicted" and "pose_graph." not in phase.freeze
-        return replace(phase, **arm.phases) if learns else phase
-
     network = replace(settings.network, **arm.network)
-    return replace(settings, network=network, phases=tuple(changed(phase) for phase in settings.phases))
+    phases = (replace(phase, **arm.phases) if learns_graph(phase) else phase for phase in settings.phases)
+    return replace(settings, network=network, initialisation=arm.initialisation, phases=tuple(phases))
+
+
+def learns_graph(phase: PhaseSettings) -> bool:
+    return phase.graph == "predicted" and "pose_graph." not in phase.freeze
 
 
 def stage_settings(settings: TrainSettings, sizes: NetworkSettings, number: int, seed: int) -> TrainSettings:
@@ -95,7 +95,9 @@ def stage_settings(settings: TrainSettings, sizes: NetworkSettings, number: int,
     if phase.bias != "off":
         used["hops"] = network.hops
     used |= {"graph": phase.graph, "bias": phase.bias, "backbone": network.backbone, "channels": network.channels}
-    return replace(settings, network=replace(sizes, **used), phases=(phase,), seed=seed + number * STAGE_SEED)
+    start = settings.initialisation if learns_graph(phase) else "reference"
+    changes: dict[str, Any] = {"initialisation": start, "phases": (phase,), "seed": seed + number * STAGE_SEED}
+    return replace(settings, network=replace(sizes, **used), **changes)
 
 
 @dataclass(frozen=True, eq=False)

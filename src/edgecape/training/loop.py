@@ -21,7 +21,7 @@ from edgecape.matching.network import build_network, lora_of
 from edgecape.model.network import Network
 from edgecape.model.precision import rounded
 from edgecape.training.checkpoints import load_checkpoint, save_checkpoint
-from edgecape.training.initialise import start_from_matching, start_new_parts
+from edgecape.training.initialise import start_as_released, start_from_matching, start_new_parts
 from edgecape.training.objective import Objective
 from edgecape.training.pseudo_labels import PseudoLabels, make_labels
 from edgecape.training.run import Run
@@ -81,7 +81,7 @@ def check(settings: TrainSettings, dataset: Dataset, folder: Path, start: object
     """All that can be known to go wrong, before hours are spent."""
     settings.check()
     opening = settings.phases[0]
-    if opening.freeze and start is None and settings.initialisation == "reference":
+    if opening.freeze and start is None and settings.initialisation != "matching":
         raise SettingsError(
             f"phase '{opening.name}' keeps {', '.join(opening.freeze)} as an earlier phase left them; "
             "start it from a trained model (--start) or train the earlier phases first"
@@ -102,6 +102,8 @@ def first_network(
     torch.manual_seed(settings.seed)
     opening = settings.phases[0]
     network = build_network(replace(settings.network, graph=opening.graph, bias=opening.bias), settings.matching)
+    if settings.initialisation == "released":
+        start_as_released(network)
     if start is not None:
         return adopt(network, start)
     if settings.initialisation == "matching":
@@ -130,6 +132,8 @@ def enter_phase(network: Network, settings: TrainSettings, index: int) -> Networ
     grown = build_network(wanted, settings.matching)
     if settings.initialisation == "matching":
         start_new_parts(grown)
+    elif settings.initialisation == "released":
+        start_as_released(grown)
     return adopt(grown, network.state_dict())
 
 
