@@ -101,8 +101,8 @@ def test_arms_share_their_stages(lab: MakeLab) -> None:
     assert keys["50% hidden", 0] == keys["predicted + bias", 0]
     assert keys["20% hidden", 0][0] == keys["predicted + bias", 0][0]
     assert keys["20% hidden", 0][1] != keys["predicted + bias", 0][1]
-    released = next(arm for arm in predictor.ARMS if arm.name == predictor.RELEASED)
-    (begun,) = (chain for (_, seed), chain in world.chains([released]).items() if seed == 0)
+    opened = next(arm for arm in predictor.ARMS if arm.name == predictor.OPEN)
+    (begun,) = (chain for (_, seed), chain in world.chains([opened]).items() if seed == 0)
     assert [stage.key == key for stage, key in zip(begun, keys["predicted + bias", 0], strict=True)] == [
         True,
         False,

@@ -19,7 +19,7 @@ class Arm:
     """Further settings of the network."""
     phases: Mapping[str, Any] = field(default_factory=dict)
     """Further settings of the phases that learn to predict a graph."""
-    initialisation: Literal["reference", "released"] = "reference"
+    initialisation: Literal["reference", "open"] = "reference"
     """Of the graph's predictor."""
     part: float = 1.0
     """Share of its training, from the beginning."""

@@ -13,7 +13,7 @@ network's own layers are set so that similarity is the cosine of (centred, PCA-r
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from edgecape.matching.edges import LogLinearPoseGraph
 from edgecape.matching.network import MatchingNetwork
@@ -25,7 +25,7 @@ from edgecape.model.network import Network
 from edgecape.model.positions import sine_of_grid
 
 TOKEN_NORM = 16.0  # of a projected feature: what a layer norm of width 256 gives
-RELEASED = 3**0.5  # Xavier's limit of a single number
+OPEN = 0.5  # c: weight of an edge between keypoints that are all but the same
 FAINT = 0.02  # weight of an edge that the skeleton does not have, at the start of the graph phase
 
 
@@ -101,9 +101,10 @@ def _match_scale(network: Network, features: Tensor) -> float:
     return float(products.sum(-1).mean())
 
 
-def start_as_released(network: Network) -> None:
-    """c of a predicted graph as the authors' code draws it. Where c and b are 0, as in the paper, a ReLU stands between
-    the edges that were not drawn and all that could change them; a first step that takes b below 0 shuts them for
-    good."""
+@torch.no_grad()
+def open_graph(network: Network) -> None:
+    """Where c and b of a predicted graph are 0, as in the paper, a ReLU stands between the edges that were not drawn and
+    all that could change them, and a first step that takes b below 0 shuts them for good. (The authors' code draws c at
+    random: half of its trainings begin open.)"""
     if network.pose_graph is not None:
-        nn.init.uniform_(network.pose_graph.c, -RELEASED, RELEASED)
+        network.pose_graph.c.fill_(OPEN)

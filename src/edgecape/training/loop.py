@@ -21,7 +21,7 @@ from edgecape.matching.network import build_network, lora_of
 from edgecape.model.network import Network
 from edgecape.model.precision import rounded
 from edgecape.training.checkpoints import load_checkpoint, save_checkpoint
-from edgecape.training.initialise import start_as_released, start_from_matching, start_new_parts
+from edgecape.training.initialise import open_graph, start_from_matching, start_new_parts
 from edgecape.training.objective import Objective
 from edgecape.training.pseudo_labels import PseudoLabels, make_labels
 from edgecape.training.run import Run
@@ -102,8 +102,8 @@ def first_network(
     torch.manual_seed(settings.seed)
     opening = settings.phases[0]
     network = build_network(replace(settings.network, graph=opening.graph, bias=opening.bias), settings.matching)
-    if settings.initialisation == "released":
-        start_as_released(network)
+    if settings.initialisation == "open":
+        open_graph(network)
     if start is not None:
         return adopt(network, start)
     if settings.initialisation == "matching":
@@ -132,8 +132,8 @@ def enter_phase(network: Network, settings: TrainSettings, index: int) -> Networ
     grown = build_network(wanted, settings.matching)
     if settings.initialisation == "matching":
         start_new_parts(grown)
-    elif settings.initialisation == "released":
-        start_as_released(grown)
+    elif settings.initialisation == "open":
+        open_graph(grown)
     return adopt(grown, network.state_dict())
 
 

@@ -139,9 +139,9 @@ class TrainSettings:
     episodes: EpisodeSettings = field(default_factory=EpisodeSettings)
     labels: LabelSettings = field(default_factory=LabelSettings)
     """How pseudo-labels are made, by the network with which a phase begins that learns from them."""
-    initialisation: Literal["reference", "released", "matching"] = "reference"
-    """reference: as the paper says; released: as the authors' code does, where the predicted graph does not begin as
-    the prior; matching: the untrained proposals already do nearest-feature matching."""
+    initialisation: Literal["reference", "open", "matching"] = "reference"
+    """reference: as the paper says; open: but for the predicted graph, which begins with edges between all keypoints
+    that look alike; matching: the untrained proposals already do nearest-feature matching."""
     batch: int = 16
     """Episodes per step over all processes."""
     optimiser: Literal["adam", "adamw"] = "adam"
