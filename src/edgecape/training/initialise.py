@@ -103,8 +103,8 @@ def _match_scale(network: Network, features: Tensor) -> float:
 
 @torch.no_grad()
 def open_graph(network: Network) -> None:
-    """Where c and b of a predicted graph are 0, as in the paper, a ReLU stands between edges that were not drawn and all
-    that could change them, and a first step that takes b below 0 shuts them for good. The authors' code draws c at
-    random: half of its trainings begin open."""
+    """Where c and b of a predicted graph are 0, as in the paper, a ReLU stands between edges that were not drawn and
+    all that could change them, and a first step that takes b below 0 shuts them for good. The authors' code draws c
+    at random: half of its trainings begin open."""
     if network.pose_graph is not None:
         network.pose_graph.c.fill_(OPEN)
