@@ -155,6 +155,7 @@ def test_a_data_set_like_any_other(tmp_path: Path) -> None:
     assert check_file(path, tmp_path / "images").clean
     dataset = read_coco(path, tmp_path / "images")
     assert len(dataset.categories) == 3 and {category.supercategory for category in dataset.categories} == {"solids"}
+    assert load_image(tmp_path / "train.jpg").shape == (3 * 64, 4 * 64, 3)
     kind = random_kind(rng(0, 1))
     assert dataset.categories[1].names == tuple(kind.names)
     assert dataset.categories[1].edges == kind.edges and list(dataset.categories[1].symmetry) == kind.symmetry

@@ -151,7 +151,7 @@ def draw(
     same pictures.
 
     Args:
-        out: Folder for annotations/ and images/.
+        out: Folder for annotations/, images/ and a picture that shows some of them.
         drawing: How many, how large, and which.
         name: Of the annotation file, and of a folder in images/.
         backgrounds: Folder of photos to put behind some of them; without, only plain colours and patterns are.
@@ -167,7 +167,9 @@ def draw(
         path = draw_dataset(
             out, drawing, photos, name, lambda done, total: progress.update(task, completed=done, total=total)
         )
-    console.print(f"{path}: {drawing.kinds} kinds, {drawing.objects} objects of each", markup=False, soft_wrap=True)
+    say = partial(console.print, markup=False, soft_wrap=True)
+    say(f"{path}: {drawing.kinds} kinds, {drawing.objects} objects of each")
+    say(f"{out / name}.jpg: some of them")
     output.print_results({"annotations": str(path), "kinds": drawing.kinds, "objects": drawing.kinds * drawing.objects})
     return 0
 

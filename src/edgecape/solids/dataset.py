@@ -11,14 +11,16 @@ from typing import Any
 import cv2
 import numpy as np
 
+from edgecape.drawing import draw_keypoints
 from edgecape.errors import DataError
 from edgecape.io.files import atomic_path, read_json, write_json
-from edgecape.io.images import SUFFIXES
+from edgecape.io.images import RGB, SUFFIXES
 from edgecape.solids.kinds import Kind, random_kind
 from edgecape.solids.pictures import Drawn, picture_of
 from edgecape.solids.settings import Drawing
 
 SUPERCATEGORY = "solids"
+SHOWN = 6  # kinds, and objects of each, in the picture that shows some of them
 
 
 def draw_dataset(
@@ -28,8 +30,8 @@ def draw_dataset(
     name: str = "train",
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
-    """The annotation file, which is written last. A picture depends on the seed, its kind and its number alone: a run
-    that was stopped and is begun again draws the same."""
+    """The annotation file, which is written last; OUT/NAME.jpg shows some of them. A picture depends on the seed, its
+    kind and its number alone: a run that was stopped and is begun again draws the same."""
     drawing.check()
     out = Path(out)
     path = out / "annotations" / f"{name}.json"
@@ -44,6 +46,7 @@ def draw_dataset(
         "images": [],
         "annotations": [],
     }
+    shown: list[RGB] = []
     for number in range(drawing.kinds):
         kind = random_kind(np.random.default_rng((drawing.seed, number)))
         called = f"solid_{number:04d}"
@@ -51,13 +54,21 @@ def draw_dataset(
         for count in range(drawing.objects):
             drawn = picture_of(kind, np.random.default_rng((drawing.seed, number, count)), drawing.size, backgrounds)
             file_name = f"{name}/{called}/{count:04d}.jpg"
-            _write(out / "images" / file_name, drawn)
+            _write(out / "images" / file_name, drawn.image)
+            if number < SHOWN and count < SHOWN:
+                shown.append(
+                    draw_keypoints(
+                        drawn.image, np.where(drawn.visible[:, None], drawn.keypoints, np.float32(np.nan)), kind.edges
+                    )
+                )
             id_ = number * drawing.objects + count + 1
             sides = {"width": drawing.size, "height": drawing.size}
             content["images"].append({"id": id_, "file_name": file_name, **sides})
             content["annotations"].append(_annotation(drawn, id_, number + 1))
         if progress is not None:
             progress(number + 1, drawing.kinds)
+    columns = min(SHOWN, drawing.objects)
+    _write(out / f"{name}.jpg", np.vstack([np.hstack(shown[k : k + columns]) for k in range(0, len(shown), columns)]))
     write_json(path, content)
     return path
 
@@ -82,7 +93,7 @@ def _category(kind: Kind, id_: int, name: str) -> dict[str, Any]:
 
 
 def _annotation(drawn: Drawn, id_: int, category: int) -> dict[str, Any]:
-    marked = [
+    points = [
         [round(float(x), 2), round(float(y), 2), 2] if seen else [0, 0, 0]
         for (x, y), seen in zip(drawn.keypoints, drawn.visible, strict=True)
     ]
@@ -94,14 +105,14 @@ def _annotation(drawn: Drawn, id_: int, category: int) -> dict[str, Any]:
         "area": drawn.box[2] * drawn.box[3],
         "iscrowd": 0,
         "num_keypoints": int(drawn.visible.sum()),
-        "keypoints": [value for point in marked for value in point],
+        "keypoints": [value for point in points for value in point],
     }
 
 
-def _write(path: Path, drawn: Drawn) -> None:
+def _write(path: Path, image: RGB) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(path) as temporary:
-        done, content = cv2.imencode(".jpg", drawn.image[..., ::-1], (cv2.IMWRITE_JPEG_QUALITY, 90))
+        done, content = cv2.imencode(".jpg", image[..., ::-1], (cv2.IMWRITE_JPEG_QUALITY, 90))
         if not done:
             raise DataError(f"{path} cannot be written as JPEG")
         temporary.write_bytes(content.tobytes())
