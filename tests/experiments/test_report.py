@@ -128,14 +128,14 @@ def test_a_figure_shows_its_numbers_in_the_colours_of_the_page() -> None:
 def test_marks_of_two_figures_do_not_mix() -> None:
     """Names inside a drawing are unique in the whole page."""
     value = {"a": Value(1, 0, 2)}
-    one, other = (figures.bars(title, "", {"x": value}, "y").svg for title in ("first", "second"))
+    one, other = (figures.dots(title, "", {"x": value}, "y").svg for title in ("first", "second"))
     names = [set(re.findall(r'<clipPath id="([^"]+)"', svg)) for svg in (one, other)]
     assert names[0] and not names[0] & names[1]
 
 
-def test_bars_show_what_they_are_given() -> None:
+def test_dots_show_what_they_are_given() -> None:
     groups = {"1-shot": {"none": Value(60, 58, 62), "fixed": Value(61, 59, 63)}, "5-shot": {"fixed": Value(70, 69, 71)}}
-    drawn = figures.bars("b", "", groups, "mPCK")
+    drawn = figures.dots("b", "", groups, "mPCK")
     assert drawn.data == {"1-shot": {"none": 60, "fixed": 61}, "5-shot": {"fixed": 70}}
     assert all(f">{label}</text>" in drawn.svg for label in ("1-shot", "5-shot", "none", "fixed", "mPCK"))
 

@@ -59,7 +59,7 @@ def run(lab: Lab) -> Parts:
     measured = tables.value_table("Features", results, ("PCK@0.1", "PCK@0.2", "mPCK@5"))
     caption = "mPCK@5 with 95 % intervals for other photos"
     note = "SwinV2 needs a hub or a folder (--backbones); without one, only layers of DINOv2-S are compared"
-    figure = figures.bars("features", caption, drawn, "mPCK@5 (%)")
+    figure = figures.dots("features", caption, drawn, "mPCK@5 (%)")
     return Parts([measured, compared, published], [figure], tables.finding(compared), [note])
 
 

@@ -37,7 +37,7 @@ def run(lab: Lab) -> Parts:
         findings += [f"{shots}-shot, {line}" for line in tables.finding(compared)]
         groups[f"{shots}-shot"] = {name: tables.value(seeds) for name, seeds in results.items()}
         notes.append(f"{shots}-shot: {lab.benchmark(shots).coverage}")
-    drawn = figures.bars("none, fixed, predicted", "mPCK@5 with 95 % intervals for other photos", groups, "mPCK@5 (%)")
+    drawn = figures.dots("none, fixed, predicted", "mPCK@5 with 95 % intervals for other photos", groups, "mPCK@5 (%)")
     return Parts([*found, published_table()], [drawn], findings, notes)
 
 

@@ -30,7 +30,7 @@ def run(lab: Lab) -> Parts:
         graph: {arm.name: tables.value(results[arm.name]) for arm in ARMS if arm.preset.graph == graph}
         for graph in ("fixed", "predicted")
     }
-    drawn = figures.bars("graph × bias", "mPCK@5 with 95 % intervals for other photos", groups, "mPCK@5 (%)")
+    drawn = figures.dots("graph × bias", "mPCK@5 with 95 % intervals for other photos", groups, "mPCK@5 (%)")
     return Parts([measured, compared], [drawn], tables.finding(compared))
 
 

@@ -77,7 +77,7 @@ def done(lab: Lab, command: str) -> dict[str, str]:
         length = f"{budget.decoder_steps} steps"
         if options.regime == "published":
             length = f"{budget.stages} stages of {budget.steps} steps" if budget.steps else "the paper's 300 epochs"
-        said["budget"] = f"{options.budget}: {length}, {budget.seeds} seeds"
+        said["budget"] = f"{options.budget}: {length}, {budget.seeds} seed{'s' if budget.seeds > 1 else ''}"
     return said | {"episodes": f"{budget.episodes} per category", "command": command}
 
 

@@ -103,28 +103,25 @@ def curves(
     return plot(title, caption, draw, data)
 
 
-def bars(title: str, caption: str, groups: Mapping[str, Mapping[str, Value]], label: str) -> Figure:
-    """A group of bars per key, a bar per arm, each with its interval."""
+def dots(title: str, caption: str, groups: Mapping[str, Mapping[str, Value]], label: str) -> Figure:
+    """A dot per arm with its interval, in a group per key: what differs by a point or two would not show on bars that
+    begin at 0, and others mislead."""
     data = {group: {name: value.mean for name, value in arms.items()} for group, arms in groups.items()}
 
     def draw(axes: Any) -> None:
         names = list(dict.fromkeys(name for arms in groups.values() for name in arms))
-        width = 0.8 / len(names)
-        lowest, named = [], set[str]()
+        step = 0.6 / len(names)
         for index, name in enumerate(names):
-            for place, arms in enumerate(groups.values()):
-                if name not in arms:
-                    continue
-                value, x = arms[name], place + (index - (len(names) - 1) / 2) * width
-                axes.bar(x, value.mean, 0.9 * width, color=colour(name, index), label=None if name in named else name)
-                named.add(name)
-                lowest.append(value.mean)
+            offset, shade = (index - (len(names) - 1) / 2) * step, colour(name, index)
+            there = [(place + offset, arms[name]) for place, arms in enumerate(groups.values()) if name in arms]
+            for x, value in there:
                 if value.low is not None and value.high is not None:
-                    axes.vlines(x, value.low, value.high, color=INK, linewidth=1)
-                    lowest.append(value.low)
+                    axes.vlines(x, value.low, value.high, color=shade, linewidth=2.2, alpha=0.45)
+            axes.plot(
+                [x for x, _ in there], [value.mean for _, value in there], "o", color=shade, markersize=7, label=name
+            )
         axes.set_xticks(range(len(groups)), list(groups))
-        bottom = min(lowest)
-        axes.set_ylim(bottom=max(0.0, bottom - 0.15 * abs(bottom)) if bottom > 0 else None)
+        axes.set_xlim(-0.5, len(groups) - 0.5)
         axes.set_ylabel(label)
         axes.grid(visible=False, axis="x")
         axes.legend(ncols=min(3, len(names)), loc="lower center", bbox_to_anchor=(0.5, 1.0))

@@ -48,7 +48,7 @@ def run(lab: Lab) -> Parts:
     caption = "The learning rate falls to zero within each part that is measured."
     if lab.options.regime == "published":
         caption = "Each stage ends at a learning rate of zero; the first one of predicted + bias is that of fixed."
-    drawn = figures.curves("mPCK along the training", caption, lengths, lines, ("steps", "mPCK@5 (%)"))
+    drawn = figures.curves("mPCK along the training", caption, lengths, lines, ("steps", "mPCK@5 (%)"), even=True)
     return Parts([table], [drawn], findings)
 
 

@@ -34,7 +34,7 @@ def run(lab: Lab) -> Parts:
     columns = ("arm", "prior", "mPCK@5", f"− {none.name}, other photos", "other categories too", "published")
     table = Table("mPCK@5 without a skeleton", columns, tuple(rows), f"{tables.NOTE} {tables.DIFFERENCES}")
     caption = "Arms were trained with drawn skeletons and are told another prior here."
-    return Parts([table], [figures.bars("priors", caption, groups, "mPCK@5 (%)")], findings)
+    return Parts([table], [figures.dots("priors", caption, groups, "mPCK@5 (%)")], findings)
 
 
 EXPERIMENT = Experiment(

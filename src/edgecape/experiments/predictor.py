@@ -38,7 +38,7 @@ def run(lab: Lab) -> Parts:
     said = {(NO_IMAGE, USUAL): f"{PREDICTOR_WITHOUT_IMAGE:+.2f}"}
     compared = tables.difference_table("Differences to the paper's", results, pairs, said)
     group = {name: tables.value(seeds) for name, seeds in results.items()}
-    drawn = figures.bars("predictors", "with 95 % intervals for other photos", {"mPCK@5": group}, "mPCK@5 (%)")
+    drawn = figures.dots("predictors", "with 95 % intervals for other photos", {"mPCK@5": group}, "mPCK@5 (%)")
     notes = [
         f"{SDPNET}: keypoint features alone and an auxiliary GCN, with the drawn skeleton to begin with.",
         f"{OPEN}: c begins at 0.5; elsewhere at 0, as in the paper.",

@@ -56,7 +56,7 @@ def run(lab: Lab) -> Parts:
         "published: none, fixed, predicted",
     )
     table = Table(f"{METRIC} on a super-category that training had not", columns, tuple(rows), tables.NOTE)
-    drawn = figures.bars("super-categories", "with 95 % intervals for other photos", groups, f"{METRIC} (%)")
+    drawn = figures.dots("super-categories", "with 95 % intervals for other photos", groups, f"{METRIC} (%)")
     return Parts([table], [drawn], findings)
 
 

@@ -24,7 +24,7 @@ def run(lab: Lab) -> Parts:
     pairs = [(first, name) for name in others]
     compared = tables.difference_table("Differences", results, pairs, said, METRIC)
     group = {name: tables.value(seeds, METRIC) for name, seeds in results.items()}
-    drawn = figures.bars("supervision", "with 95 % intervals for other photos", {METRIC: group}, f"{METRIC} (%)")
+    drawn = figures.dots("supervision", "with 95 % intervals for other photos", {METRIC: group}, f"{METRIC} (%)")
     return Parts([measured, compared], [drawn], tables.finding(compared))
 
 
