@@ -26,7 +26,7 @@ from edgecape.experiments.arms import BOTH, FIXED, NONE, PREDICTED, Arm
 from edgecape.experiments.catalogue import EXPERIMENTS
 from edgecape.experiments.experiment import section_of
 from edgecape.experiments.lab import WAIT, Condition, Lab, graphs_of
-from edgecape.experiments.options import NAMES
+from edgecape.experiments.options import NAMES, digest
 from edgecape.experiments.priors import AS_GIVEN, FULL, SELF_LOOPS, WRONG, wrong_name
 from edgecape.experiments.section import Section, Table, Value
 
@@ -130,6 +130,13 @@ def test_models_that_are_given_have_no_learning_curve(lab: MakeLab) -> None:
     assert not learning.arms(world.options)
     section = made("learning", world)
     assert not section.tables and "no training to follow" in section.notes[0]
+
+
+def test_a_new_setting_that_is_not_used_does_not_make_unknown_what_was_trained() -> None:
+    before = digest([{"episodes": {"views": 2, "freeze": ()}}, None])
+    assert digest([{"episodes": {"views": 2, "freeze": (), "shares": {}}}, None]) == before
+    assert digest([{"episodes": {"views": 2, "freeze": (), "shares": {"solids": 0.3}}}, None]) != before
+    assert digest([{"episodes": {"views": 2}}, None]) != before
 
 
 @pytest.mark.parametrize("name", ["supervision", "predictor"])

@@ -177,5 +177,13 @@ def command(name: str, options: Options) -> str:
 
 
 def digest(content: Any) -> str:
-    """Short hash of settings or of anything else that JSON can hold."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    """Short hash of settings or of anything else that JSON can hold. What is empty says nothing: a setting that is new,
+    and not used, does not make unknown what was trained before."""
+    return hashlib.sha256(json.dumps(_said(content), sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _said(content: Any) -> Any:
+    """Without empty dictionaries."""
+    if isinstance(content, dict):
+        return {key: _said(value) for key, value in content.items() if value != {}}
+    return [_said(value) for value in content] if isinstance(content, list | tuple) else content
