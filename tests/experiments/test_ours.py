@@ -16,7 +16,7 @@ from edgecape.experiments.backbones import grouped
 from edgecape.experiments.catalogue import EXPERIMENTS
 from edgecape.experiments.experiment import section_of
 from edgecape.experiments.lab import Lab
-from edgecape.experiments.options import BUDGETS
+from edgecape.experiments.options import BUDGETS, Options
 from edgecape.experiments.our_stages import decoder_settings
 from edgecape.matching.settings import MatchingSettings
 from edgecape.training.settings import DecoderTraining
@@ -82,7 +82,8 @@ def test_an_arm_is_what_its_name_says() -> None:
         ("markov", 2),
     ]
     assert [settings_of(arm).graph_loss for arm in supervision.ARMS] == ["masked", "gcn", "off"]
-    assert [settings_of(arm).residual for arm in predictor.ARMS[:3]] == ["cosine", "mlp", "attention"]
+    offered = predictor.arms(Options((Path("data"),), regime="ours"))
+    assert [settings_of(arm).residual for arm in offered] == ["cosine", "mlp", "attention"]
     shares = [settings_of(arm).hiding for arm in mask_ratio.ARMS.values()]
     assert [one.keypoints for one in shares] == [(share, share) for share in mask_ratio.RATIOS]
     assert shares[0].episodes == 0 < shares[1].episodes  # nothing hidden: no episode hides anything
