@@ -242,10 +242,10 @@ def story(support: Support, prompt: Prompt, queries: Sequence[tuple[str, Any, Po
     return in_rows(pictures)
 
 
-def save_picture(path: Any, image: RGB) -> None:
+def save_picture(path: Any, image: RGB, **options: Any) -> None:
     from PIL import Image
 
     from edgecape.io.files import atomic_path
 
     with atomic_path(path) as temporary:
-        Image.fromarray(image).save(temporary)
+        Image.fromarray(image).save(temporary, **options)

@@ -8,18 +8,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 
-from edgecape.drawing import draw_keypoints
+from edgecape.drawing import draw_keypoints, save_picture
 from edgecape.errors import DataError
-from edgecape.io.files import atomic_path, read_json, write_json
+from edgecape.io.files import read_json, write_json
 from edgecape.io.images import RGB, SUFFIXES
 from edgecape.solids.kinds import Kind, random_kind
 from edgecape.solids.pictures import Drawn, picture_of
 from edgecape.solids.settings import Drawing
 
 SUPERCATEGORY = "solids"
+QUALITY = 90  # of JPEGs
 SHOWN = 6  # kinds, and objects of each, in the picture that shows some of them
 
 
@@ -54,7 +54,7 @@ def draw_dataset(
         for count in range(drawing.objects):
             drawn = picture_of(kind, np.random.default_rng((drawing.seed, number, count)), drawing.size, backgrounds)
             file_name = f"{name}/{called}/{count:04d}.jpg"
-            _write(out / "images" / file_name, drawn.image)
+            save_picture(out / "images" / file_name, drawn.image, quality=QUALITY)
             if number < SHOWN and count < SHOWN:
                 shown.append(
                     draw_keypoints(
@@ -68,7 +68,8 @@ def draw_dataset(
         if progress is not None:
             progress(number + 1, drawing.kinds)
     columns = min(SHOWN, drawing.objects)
-    _write(out / f"{name}.jpg", np.vstack([np.hstack(shown[k : k + columns]) for k in range(0, len(shown), columns)]))
+    rows = [np.hstack(shown[k : k + columns]) for k in range(0, len(shown), columns)]
+    save_picture(out / f"{name}.jpg", np.vstack(rows), quality=QUALITY)
     write_json(path, content)
     return path
 
@@ -107,12 +108,3 @@ def _annotation(drawn: Drawn, id_: int, category: int) -> dict[str, Any]:
         "num_keypoints": int(drawn.visible.sum()),
         "keypoints": [value for point in points for value in point],
     }
-
-
-def _write(path: Path, image: RGB) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_path(path) as temporary:
-        done, content = cv2.imencode(".jpg", image[..., ::-1], (cv2.IMWRITE_JPEG_QUALITY, 90))
-        if not done:
-            raise DataError(f"{path} cannot be written as JPEG")
-        temporary.write_bytes(content.tobytes())

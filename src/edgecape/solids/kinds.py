@@ -250,10 +250,15 @@ def posed(parts: list[Part] | tuple[Part, ...], sizes: Vectors | None = None, tu
     return found
 
 
+def around(landmark: Landmark, parts: list[Part] | tuple[Part, ...], places: Places) -> tuple[Vectors, Vectors]:
+    """Where the part is that a keypoint lies on."""
+    return places[landmark.part, landmark.side if parts[landmark.part].paired else 0]
+
+
 def place_of(landmark: Landmark, parts: list[Part] | tuple[Part, ...], places: Places) -> Vectors:
     part = parts[landmark.part]
     at = landmark.at if part.paired or landmark.side >= 0 else landmark.at * MIRROR
-    shape, middle = places[landmark.part, landmark.side if part.paired else 0]
+    shape, middle = around(landmark, parts, places)
     return np.asarray(middle + shape @ surface(part.shape, at))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgecape.io.images import RGB, load_image
-from edgecape.solids.kinds import MIRROR, Kind, Places, is_doubled, place_of, posed, random_colour
+from edgecape.solids.kinds import MIRROR, Kind, Places, around, is_doubled, place_of, posed, random_colour
 from edgecape.solids.shapes import Vectors, hit, surface, unit
 from edgecape.types import Box
 
@@ -113,8 +113,7 @@ def _keypoints(
         x, y = pixels[k].astype(int)
         near = depth[max(y - 2, 0) : y + 3, max(x - 2, 0) : x + 3]
         farthest = np.where(np.isfinite(near), near, -np.inf).max()
-        landmark = kind.landmarks[k]
-        part = places[landmark.part, landmark.side if kind.parts[landmark.part].paired else 0][0]
+        part, _ = around(kind.landmarks[k], kind.parts, places)
         visible[k] = ahead[k] <= farthest + 0.12 * _size(part) + 0.02 * reach
     return pixels.astype(np.float32), visible
 
