@@ -115,9 +115,8 @@ def test_a_keypoint_is_where_its_spot_is(seed: int) -> None:
     drawn = picture_of(kind, rng(seed), 128)
     (x, y), (left, top, width, height) = drawn.keypoints[0], drawn.box
     assert drawn.visible.all() and left <= x <= left + width and top <= y <= top + height
-    assume(
-        np.hypot(x - left - width / 2, y - top - height / 2) < width / 2 - 3
-    )  # at the rim it stands on the background
+    # At the rim the pixels around it are those of the background.
+    assume(np.hypot(x - left - width / 2, y - top - height / 2) < width / 2 - 3)
     patch = drawn.image[round(y) - 1 : round(y) + 2, round(x) - 1 : round(x) + 2].reshape(-1, 3).astype(float).mean(0)
     assert patch[0] > 1.4 * max(patch[1:])
     mirrored = round(2 * (left + width / 2) - x), round(2 * (top + height / 2) - y)
