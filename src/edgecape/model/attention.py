@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from edgecape.model.linear import Linear, linear
+from edgecape.model.precision import dot_product_attention
 
 
 def key_bias(usable: Tensor) -> Tensor:
@@ -36,9 +37,7 @@ class Attention(nn.Module):
     def attend(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
         """Projected queries, keys and values → (B, N, width), heads side by side."""
         q, k, v = (x.unflatten(-1, (self.heads, -1)).transpose(1, 2) for x in (q, k, v))  # (B, heads, N, ·)
-        if bias is not None:
-            bias = bias.to(q.dtype)
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=self.dropout if self.training else 0.0)
+        out = dot_product_attention(q, k, v, bias, self.dropout if self.training else 0.0)
         return out.transpose(1, 2).flatten(2)
 
 

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from edgecape.model.linear import Linear
+from edgecape.model.precision import dot_product_attention
 
 EPSILON = 1e-6  # of the layer norms
 
@@ -60,7 +61,7 @@ class SelfAttention(nn.Module):
 def attend(q: Tensor, k: Tensor, v: Tensor, heads: int) -> Tensor:
     """Projected (B, N, d) each → (B, N, d), heads side by side."""
     q, k, v = (x.unflatten(-1, (heads, -1)).transpose(1, 2) for x in (q, k, v))  # (B, heads, N, d / heads)
-    return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+    return dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
 
 
 class LayerScale(nn.Module):
