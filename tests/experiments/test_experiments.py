@@ -22,13 +22,17 @@ from edgecape.experiments import (
     qualitative,
     tables,
 )
+from edgecape.experiments import (
+    lab as lab_module,
+)
 from edgecape.experiments.arms import BOTH, FIXED, NONE, PREDICTED, Arm
 from edgecape.experiments.catalogue import EXPERIMENTS
 from edgecape.experiments.experiment import section_of
-from edgecape.experiments.lab import WAIT, Condition, Lab, graphs_of
+from edgecape.experiments.lab import Condition, Lab, graphs_of
 from edgecape.experiments.options import NAMES, digest
 from edgecape.experiments.priors import AS_GIVEN, FULL, SELF_LOOPS, WRONG, wrong_name
 from edgecape.experiments.section import Section, Table, Value
+from edgecape.io.locks import WAIT, holder_of
 
 MakeLab = Callable[..., Lab]
 
@@ -398,6 +402,25 @@ def test_a_stage_that_another_process_trains_is_waited_for(lab: MakeLab, tmp_pat
             stage.run()
             taken.release()
 
-    monkeypatch.setattr("edgecape.experiments.lab.time.sleep", sleep)
+    monkeypatch.setattr("edgecape.io.locks.time.sleep", sleep)
     world.prepare([FIXED])
     assert len(slept) == 1 and all(one.is_done() for one in world.chains([FIXED])["fixed", 0])
+
+
+def test_what_another_process_measures_is_not_measured_again(lab: MakeLab, tmp_path, monkeypatch) -> None:
+    world, conditions = lab(out=tmp_path, seeds=1), [Condition(1), Condition(2)]
+    other, said = lab(out=tmp_path, seeds=1), list[str]()
+    world.prepare([FIXED])
+    monkeypatch.setattr(world, "say", said.append)
+    run = lab_module.evaluate
+
+    def evaluated(dataset, episodes, methods, store, **rest):  # the other one comes while the first measures
+        monkeypatch.setattr(lab_module, "evaluate", run)
+        other.measure([FIXED], conditions[1:])
+        assert any(map(holder_of, (tmp_path / "results").glob("*.lock")))
+        return run(dataset, episodes, methods, store, **rest)
+
+    monkeypatch.setattr(lab_module, "evaluate", evaluated)
+    results = world.measure([FIXED], conditions)
+    assert [line for line in said if "measuring" in line and "2-shot" in line] == []
+    assert [len(results[one]["fixed"]) for one in conditions] == [1, 1]

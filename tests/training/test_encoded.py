@@ -84,7 +84,7 @@ def test_processes_share_the_parts_of_a_folder(dataset, network, tmp_path, monke
         write_training_part(network, sampler(dataset), tmp_path, 0, 4)
         other.release()
 
-    monkeypatch.setattr("edgecape.training.encoded.time.sleep", sleep)
+    monkeypatch.setattr("edgecape.io.locks.time.sleep", sleep)
     write_training_parts(network, sampler(dataset), tmp_path, 3, 4)
     assert slept == [[1, 2]] and len(EncodedEpisodes(tmp_path)) == 12
 

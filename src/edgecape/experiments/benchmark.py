@@ -29,8 +29,9 @@ def run(lab: Lab) -> Parts:
     pairs = [(fixed, none), (predicted, fixed), (predicted, none)]
     pairs += [(arm.name, none) for arm in arms[3:]]
     found, findings, groups, notes = list[Table](), list[str](), dict[str, dict[str, Value]](), list[str]()
+    measured = lab.measure(arms, [Condition(shots) for shots in lab.options.shots])
     for shots in lab.options.shots:
-        results = lab.measure(arms, [Condition(shots)])[Condition(shots)]
+        results = measured[Condition(shots)]
         found.append(tables.value_table(f"{shots}-shot", {**lab.baselines(shots), **results}))
         compared = tables.difference_table(f"{shots}-shot, differences", results, pairs)
         found.append(compared)

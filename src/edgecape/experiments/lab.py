@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
@@ -27,6 +26,7 @@ from edgecape.experiments.options import Options, digest
 from edgecape.experiments.our_stages import EncodedData, OurStages
 from edgecape.experiments.priors import AS_GIVEN, changed, changes
 from edgecape.experiments.stages import PublishedStages, Stage
+from edgecape.io.locks import Lock, do_together
 from edgecape.matching.network import MatchingNetwork, lora_of
 from edgecape.model.graph import row_normalise
 from edgecape.model.network import Network
@@ -37,7 +37,6 @@ from edgecape.weights.backbones import fingerprint, load_backbone
 from edgecape.weights.store import Stored, find_model, load_model
 
 Say = Callable[[str], None]
-WAIT = 2.0  # seconds, for a stage that another process trains
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,15 @@ class Model(NamedTuple):
     key: str
     told: Graph | None = None  # None: as it was trained
     decodes: bool = True
+
+
+class Measurement(NamedTuple):
+    """Methods that see the same features, on the same pairs."""
+
+    shots: int
+    cover: float
+    store: FeatureStore
+    methods: Mapping[str, Method]  # by the keys of their results
 
 
 Results = Mapping[str, Sequence[Result]]  # by arm, one per seed
@@ -195,22 +203,13 @@ class Lab:
                 if not stage.is_done():
                     ahead[stage.key] = max(ahead.get(stage.key, 0.0), seconds(chain[number:]))
         left.sort(key=lambda stage: -ahead[stage.key])
-        while left:
-            if not any(self._run_alone(stage, duration(seconds(left))) for stage in left if stage.can_begin()):
-                time.sleep(WAIT)  # others are training what the rest stands on
-            left = [stage for stage in left if not stage.is_done()]
 
-    def _run_alone(self, stage: Stage, left: str) -> bool:
-        """Train a stage, unless another process does, or has."""
-        lock = stage.lock()
-        try:
-            if not lock.take() or stage.is_done():
-                return False
-            self.say(f"{stage.name}; {left} left")
+        def run(stage: Stage) -> None:
+            still = duration(seconds([one for one in left if not one.is_done()]))
+            self.say(f"{stage.name}; {still} left")
             stage.run()
-            return True
-        finally:
-            lock.release()
+
+        do_together(left, run, Stage.is_done, Stage.lock, Stage.can_begin)
 
     def model(self, arm: Arm, seed: int) -> Model:
         place = (arm.name, arm.method, seed)
@@ -267,15 +266,14 @@ class Lab:
                         left.append((arm, seed, condition, key))
         self.prepare(arms, {(arm.name, seed) for arm, seed, *_ in left})
         left = [one for one in left if not self._place(one[-1]).is_file()]  # others may have measured meanwhile
-        missing: dict[tuple[int, float], dict[FeatureStore, dict[str, Method]]] = {}
+        grouped: dict[tuple[int, float, FeatureStore], dict[str, Method]] = {}
         runs: dict[int, ModelMethod] = {}
         for arm, seed, condition, key in left:
             model = self.model(arm, seed)
             run = runs.setdefault(id(model.network), ModelMethod(model.network))
-            methods = missing.setdefault((condition.shots, condition.cover), {})
-            methods.setdefault(model.store, {})[key] = method_of(model, run, condition.skeleton)
-        for (shots, cover), by_store in missing.items():
-            self._evaluate(by_store, shots, cover)
+            methods = grouped.setdefault((condition.shots, condition.cover, model.store), {})
+            methods[key] = method_of(model, run, condition.skeleton)
+        self._evaluate([Measurement(*group, methods) for group, methods in grouped.items()])
         return {
             condition: {name: [Result.load(self._place(key)) for key in keys] for name, keys in by_arm.items()}
             for condition, by_arm in wanted.items()
@@ -295,7 +293,7 @@ class Lab:
         keys = {name: self._key([name, store.fingerprint], Condition(shots)) for name in methods}
         missing = {keys[name]: method for name, method in methods.items() if not self._place(keys[name]).is_file()}
         if missing:
-            self._evaluate({store: missing}, shots, 0.0)
+            self._evaluate([Measurement(shots, 0.0, store, missing)])
         return {name: [Result.load(self._place(key))] for name, key in keys.items()}
 
     def _identity(self, arm: Arm, seed: int) -> list[object]:
@@ -311,15 +309,23 @@ class Lab:
     def _place(self, key: str) -> Path:
         return self.out / "results" / f"{key}.npz"
 
-    def _evaluate(self, methods: Mapping[FeatureStore, Mapping[str, Method]], shots: int, cover: float) -> None:
-        benchmark = self.benchmark(shots)
-        number = sum(map(len, methods.values()))
-        hidden = f", {cover:.0%} of each query covered" if cover else ""
-        self.say(f"measuring {number} methods on {benchmark.pairs} pairs, {shots}-shot{hidden}")
-        for store, several in methods.items():
-            found = evaluate(benchmark.dataset, benchmark.episodes, several, store, cover=cover)
+    def _evaluate(self, measurements: Sequence[Measurement]) -> None:
+        """Together with other processes that do the same."""
+
+        def run(one: Measurement) -> None:
+            benchmark = self.benchmark(one.shots)
+            hidden = f", {one.cover:.0%} of each query covered" if one.cover else ""
+            self.say(f"measuring {len(one.methods)} methods on {benchmark.pairs} pairs, {one.shots}-shot{hidden}")
+            found = evaluate(benchmark.dataset, benchmark.episodes, one.methods, one.store, cover=one.cover)
             for key, result in found.items():
                 result.save(self._place(key))
+
+        do_together(
+            measurements,
+            run,
+            is_done=lambda one: all(self._place(key).is_file() for key in one.methods),
+            lock=lambda one: Lock(self._place(digest(sorted(one.methods))).with_suffix(".lock"), "an experiment"),
+        )
 
 
 def method_of(model: Model, run: ModelMethod, skeleton: str) -> Method:

@@ -1,12 +1,16 @@
-"""A file that one process holds, or several together. The system lets go of it when the process ends, in any way."""
+"""A file that one process holds, or several together. The system lets go of it when the process ends, in any way.
+And work that processes share by such files.
+"""
 
 from __future__ import annotations
 
 import os
 import socket
 import time
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from edgecape.errors import DataError
 
@@ -14,6 +18,9 @@ try:
     import fcntl
 except ImportError:  # Windows: runs are not kept apart there
     fcntl = None  # type: ignore[assignment]
+
+WAIT = 2.0  # seconds, for what other processes are doing
+Piece = TypeVar("Piece")
 
 
 class Lock:
@@ -71,3 +78,29 @@ def holder_of(path: Path) -> str | None:
         except OSError:
             return None
     return None
+
+
+def do_together(
+    pieces: Iterable[Piece],
+    do: Callable[[Piece], object],
+    is_done: Callable[[Piece], bool],
+    lock: Callable[[Piece], Lock],
+    can_begin: Callable[[Piece], bool] = lambda piece: True,
+) -> None:
+    """Have all pieces of a work done, together with other processes that call this for the same pieces: each is done by
+    whoever has its lock. What a process that died has left is done by another."""
+    left = list(pieces)
+    while left := [piece for piece in left if not is_done(piece)]:
+        if not any(_do_alone(piece, do, is_done, lock(piece)) for piece in left if can_begin(piece)):
+            time.sleep(WAIT)  # others are doing the rest
+
+
+def _do_alone(piece: Piece, do: Callable[[Piece], object], is_done: Callable[[Piece], bool], lock: Lock) -> bool:
+    """Whether it was done here: not if another process does it, or has."""
+    try:
+        if not lock.take() or is_done(piece):
+            return False
+        do(piece)
+        return True
+    finally:
+        lock.release()

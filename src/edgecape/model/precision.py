@@ -39,9 +39,7 @@ def rounded(device_type: str, wanted: bool) -> torch.autocast:
     return torch.autocast(device_type, torch.bfloat16, enabled=wanted and bfloat16_is_fast(device_type))
 
 
-def dot_product_attention(
-    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, dropout: float = 0.0
-) -> Tensor:
+def dot_product_attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
     """softmax(q · k / √d + bias) · v for (B, heads, N or M, d) each.
 
     Where a processor learns from it, it stays exact: rounded, its backward takes half as long again for the cells of an

@@ -6,7 +6,6 @@ write different parts of it, and what is there is complete. Large values are flo
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +21,7 @@ from edgecape.data.features import FeatureStore
 from edgecape.errors import DataError
 from edgecape.evaluation.episodes import Episode, pairs
 from edgecape.io.files import atomic_write
-from edgecape.io.locks import Lock
+from edgecape.io.locks import Lock, do_together
 from edgecape.model.network import Network
 from edgecape.model.pose_graph import pose_graph
 from edgecape.model.tokens import mean_over_shots
@@ -33,7 +32,6 @@ SUFFIX = ".episodes"
 ROUNDED = ("image", "keypoints", "tokens", "similarity")  # to float16
 PART = 512  # episodes of a file
 ENCODED_AT_ONCE = 16
-WAIT = 2.0  # seconds, for parts that other processes write
 
 
 class Encoded(NamedTuple):
@@ -68,21 +66,12 @@ def encode(network: Network, batch: Batch, store: FeatureStore) -> Encoded:
 
 def write_training_parts(network: Network, sampler: EpisodeSampler, folder: Path, parts: int, episodes: int) -> None:
     """The parts of a folder that are not there yet, together with other processes that do the same."""
-    while missing := [number for number in range(parts) if not part_path(folder, number).exists()]:
-        if not any(_write_alone(network, sampler, folder, number, episodes) for number in missing):
-            time.sleep(WAIT)  # others are writing the rest
-
-
-def _write_alone(network: Network, sampler: EpisodeSampler, folder: Path, number: int, episodes: int) -> bool:
-    """Write a part, unless another process does."""
-    lock = Lock(part_path(folder, number).with_suffix(".lock"), "encoding")
-    try:
-        if lock.take():
-            write_training_part(network, sampler, folder, number, episodes)
-            return True
-        return False
-    finally:
-        lock.release()
+    do_together(
+        range(parts),
+        do=lambda number: write_training_part(network, sampler, folder, number, episodes),
+        is_done=lambda number: part_path(folder, number).exists(),
+        lock=lambda number: Lock(part_path(folder, number).with_suffix(".lock"), "encoding"),
+    )
 
 
 def part_path(folder: Path, number: int) -> Path:
