@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -17,9 +18,11 @@ NOTE = (
     "is the standard deviation over seeds."
 )
 DIFFERENCES = (
-    "Paired on the same pairs, mean of all seeds; 95 % intervals for other photos of these categories, and for other "
-    "categories too (two-way bootstrap of supports and queries, then of categories); bold where it leaves out 0."
+    "Paired on the same pairs and the same seeds, mean of all seeds; 95 % intervals for other photos of these "
+    "categories, for other categories too (two-way bootstrap of supports and queries, then of categories), and for "
+    "other trainings of both (Student's t over seeds, on these photos); bold where it leaves out 0."
 )
+STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)  # 97.5 % quantiles at 1, 2, … degrees of freedom
 Seeds = Sequence[Result]
 
 
@@ -35,20 +38,44 @@ def values(seeds: Seeds, metrics: Sequence[str] = METRICS) -> dict[str, Value]:
     """Of all pairs."""
     (row,) = summarise(seeds, everything(seeds))
     each = [one.metrics() for one in seeds]
-    return {metric: _value(row, metric, [one[metric] for one in each]) for metric in metrics}
+    return {metric: _value(metric, _ends(row, metric), [one[metric] for one in each]) for metric in metrics}
 
 
 def gap(first: Seeds, second: Seeds, metric: str = MAIN, over_categories: bool = False) -> Value:
     """First minus second."""
     (row,) = difference(first, second, everything(first), over_categories=over_categories)
-    return _value(row, metric, [], is_difference=True)
+    return _value(metric, _ends(row, metric), _differences(first, second, metric), is_difference=True)
 
 
-def _value(row: Row, metric: str, each: Sequence[float], is_difference: bool = False) -> Value:
+def over_trainings(first: Seeds, second: Seeds, metric: str = MAIN) -> Cell:
+    """First minus second, with the interval for other trainings of both."""
+    each = _differences(first, second, metric)
+    if len(each) < 2:
+        return "not known"
+    quantile = STUDENT[min(len(each) - 1, len(STUDENT)) - 1]
+    reach = quantile * float(np.std(each, ddof=1)) / math.sqrt(len(each))
+    mean = float(np.mean(each))
+    return _value(metric, (mean, mean - reach, mean + reach), is_difference=True)
+
+
+def _differences(first: Seeds, second: Seeds, metric: str) -> list[float]:
+    """Seed by seed; none where one side was trained more often."""
+    if len(first) != len(second):
+        return []
+    return [one.metrics()[metric] - other.metrics()[metric] for one, other in zip(first, second, strict=True)]
+
+
+def _ends(row: Row, metric: str) -> tuple[float, float, float]:
+    return row.mean[metric], row.low[metric], row.high[metric]
+
+
+def _value(
+    metric: str, ends: tuple[float, float, float], each: Sequence[float] = (), is_difference: bool = False
+) -> Value:
+    """ends: mean, low and high. each: of the seeds."""
     scale, digits = (1, 3) if metric == "NME" else (100, 1)
     spread = float(np.std(each, ddof=1)) * scale if len(each) > 1 else None
-    mean, low, high = (scale * side[metric] for side in (row.mean, row.low, row.high))
-    return Value(mean, low, high, spread=spread, difference=is_difference, digits=digits)
+    return Value(*(scale * end for end in ends), spread=spread, difference=is_difference, digits=digits)
 
 
 def value_table(title: str, results: Mapping[str, Seeds], metrics: Sequence[str] = METRICS, note: str = NOTE) -> Table:
@@ -75,25 +102,27 @@ def difference_table(
     for first, second in pairs:
         ours, theirs = results[first], results[second]
         cells: list[Cell] = [gap(ours, theirs, metric), gap(ours, theirs, metric, over_categories=True)]
-        cells.append(str(len(ours)))
+        cells.append(over_trainings(ours, theirs, metric))
         if published is not None:
             cells.append(published.get((first, second), ""))
         rows.append((f"{first} − {second}", *cells))
-    columns = ("difference", f"{metric}, other photos", "other categories too", "seeds")
+    columns = ("difference", f"{metric}, other photos", "other categories too", "other trainings")
     return Table(title, (*columns, *(("published",) if published is not None else ())), tuple(rows), DIFFERENCES)
 
 
 def finding(table: Table) -> list[str]:
     """What a table of differences says, in words."""
     said = []
-    for name, photos, categories, *_ in table.rows:
+    for name, photos, categories, trainings, *_ in table.rows:
         assert isinstance(photos, Value)
         assert isinstance(categories, Value)
-        if not photos.is_clear:
-            verdict = "not told apart"
-        elif not categories.is_clear:
-            verdict = "holds for other photos of these categories; other categories may differ"
-        else:
-            verdict = "holds for other photos and for other categories like these"
+        verdict = "not told apart"
+        if photos.is_clear:
+            others = {"other categories": categories, "other trainings": trainings}
+            clear = [other for other, cell in others.items() if isinstance(cell, Value) and cell.is_clear]
+            unclear = [other for other, cell in others.items() if isinstance(cell, Value) and not cell.is_clear]
+            verdict = f"holds for {' and '.join(['other photos', *clear])}"
+            if unclear:
+                verdict += f"; {' and '.join(unclear)} may differ"
         said.append(f"{name}: {photos.number} ({photos.interval}): {verdict}.")
     return said
