@@ -261,7 +261,7 @@ def test_graph_change(lab: MakeLab) -> None:
     benchmark = world.benchmark(1)
     graphs_ = [
         one
-        for seed in range(world.seeds(BOTH))
+        for seed in world.seeds(BOTH)
         for one in graphs_of(world.model(BOTH, seed), benchmark.dataset, benchmark.episodes, AS_GIVEN)
     ]
     assert entries["annotated"] == sum(int(one.visible.sum()) ** 2 for one in graphs_)
@@ -343,12 +343,25 @@ def test_what_does_not_go_together_is_said_before_anything_is_computed(lab: Make
         lab(split="test").check([NONE])
 
 
+def test_seeds_of_another_machine_are_the_same_trainings(lab: MakeLab) -> None:
+    here = Condition(1)
+    both = lab().measure([FIXED], [here])[here]["fixed"]
+    world, said = lab(seeds=1, first_seed=1), list[str]()
+    world.say = said.append
+    (second,) = world.measure([FIXED], [here])[here]["fixed"]
+    assert not said  # it was there
+    np.testing.assert_array_equal(second.distance, both[1].distance)
+    assert section_of(EXPERIMENTS["components"], world, "").done["budget"].endswith("seed 1")
+    with pytest.raises(SettingsError, match="first-seed is -1"):
+        lab(first_seed=-1)
+
+
 def test_a_given_model_is_used_and_one_of_another_method_refused(lab: MakeLab) -> None:
     world = lab()
     world.prepare([FIXED])
     folder = world.chains([FIXED])["fixed", 0][-1].model
     given = lab(models=(f"fixed={folder}",))
-    assert given.seeds(FIXED) == 1 and not given.chains([FIXED])
+    assert list(given.seeds(FIXED)) == [0] and not given.chains([FIXED])
     with pytest.raises(SettingsError, match="is a model with graph 'fixed' and bias 'off'; arm 'predicted' has"):
         lab(models=(f"predicted={folder}",)).check([PREDICTED])
 

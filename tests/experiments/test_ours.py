@@ -20,6 +20,7 @@ from edgecape.experiments.options import BUDGETS, Options
 from edgecape.experiments.our_stages import decoder_settings
 from edgecape.matching.settings import MatchingSettings
 from edgecape.training.settings import DecoderTraining
+from edgecape.weights.store import load_model
 
 import toy
 
@@ -89,6 +90,18 @@ def test_an_arm_is_what_its_name_says() -> None:
     assert shares[0].episodes == 0 < shares[1].episodes  # nothing hidden: no episode hides anything
     usual = settings_of(BOTH)
     assert settings_of(bias.MARKOV[bias.USUAL]) == settings_of(supervision.ARMS[0]) == usual  # trained once
+
+
+def test_what_is_held_out_meets_an_encoder_that_nobody_trained(ours: Callable[..., Lab]) -> None:
+    world = ours()
+    for name in ("single-category", "super-category"):
+        for data in EXPERIMENTS[name].check(world).values():  # type: ignore[attr-defined]
+            there = world.on(*data)
+            base = load_model(there.source)
+            assert base.config.training == {"phase": "untrained"} and there.encoded.dataset is data[0]
+    assert world.source == world.options.model
+    one, other = (world.on(data, world.measured).source for data in (world.train, world.train.subset([0])))
+    assert one != other  # it knows the features of what it is trained on
 
 
 def test_what_one_encoder_cannot_do_is_refused(ours: Callable[..., Lab]) -> None:

@@ -77,8 +77,14 @@ def done(lab: Lab, command: str) -> dict[str, str]:
         length = f"{budget.decoder_steps} steps"
         if options.regime == "published":
             length = f"{budget.stages} stages of {budget.steps} steps" if budget.steps else "the paper's 300 epochs"
-        said["budget"] = f"{options.budget}: {length}, {budget.seeds} seed{'s' if budget.seeds > 1 else ''}"
+        said["budget"] = f"{options.budget}: {length}, {_seeds(lab.trained_seeds)}"
     return said | {"episodes": f"{budget.episodes} per category", "command": command}
+
+
+def _seeds(seeds: range) -> str:
+    if not seeds[0]:
+        return f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}"
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
 
 
 def _key(experiment: Experiment, lab: Lab) -> str:

@@ -54,7 +54,7 @@ def run(lab: Lab) -> Parts:
     lab.prepare([arm])
     benchmark, rows, found = lab.benchmark(shots), [], dict[str, np.ndarray]()
     for name, skeleton in PRIORS.items():
-        models = [lab.model(arm, seed) for seed in range(lab.seeds(arm))]
+        models = [lab.model(arm, seed) for seed in lab.seeds(arm)]
         graphs = [g for model in models for g in graphs_of(model, benchmark.dataset, benchmark.episodes, skeleton)]
         values = found[name] = changes_of(graphs)
         low, high = (float(np.quantile(values, q)) for q in (0.01, 0.99))

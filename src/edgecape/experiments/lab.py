@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
@@ -26,6 +26,7 @@ from edgecape.experiments.options import Options, digest
 from edgecape.experiments.our_stages import EncodedData, OurStages
 from edgecape.experiments.priors import AS_GIVEN, changed, changes
 from edgecape.experiments.stages import PublishedStages, Stage
+from edgecape.experiments.untrained import LAYERS, untrained
 from edgecape.io.locks import Lock, do_together
 from edgecape.matching.network import MatchingNetwork, lora_of
 from edgecape.model.graph import row_normalise
@@ -71,20 +72,27 @@ Results = Mapping[str, Sequence[Result]]  # by arm, one per seed
 
 
 class Lab:
-    def __init__(self, options: Options, say: Say = print, data: tuple[Dataset, Dataset] | None = None):
-        """data: to train on and to measure on, if not what the options say."""
+    def __init__(
+        self,
+        options: Options,
+        say: Say = print,
+        data: tuple[Dataset, Dataset] | None = None,
+        backbone: BackboneSettings | None = None,
+    ):
+        """data: to train on and to measure on, if not what the options say; our decoder then stands on feature matching
+        that nobody trained, of this backbone if one is named."""
         self.options, self.say, self.budget = options, say, options.resolved()
         self.given = options.given()
-        self._data = data
+        self._data, self._backbone = data, backbone
         self.out = options.out
         self.cache = options.cache or options.out / "features"
         self._stores: dict[str, FeatureStore] = {}
         self._runtimes: dict[str, TorchRuntime] = {}
         self._models: dict[tuple[str, str, int], Model] = {}
 
-    def on(self, train: Dataset, measured: Dataset) -> Lab:
-        """The same with other data."""
-        other = Lab(self.options, self.say, (train, measured))
+    def on(self, train: Dataset, measured: Dataset, backbone: BackboneSettings | None = None) -> Lab:
+        """The same with other data, or with another backbone under our decoder."""
+        other = Lab(self.options, self.say, (train, measured), backbone)
         other._stores, other._runtimes = self._stores, self._runtimes
         return other
 
@@ -112,10 +120,16 @@ class Lab:
 
     # --- models ------------------------------------------------------------------------------------------
 
-    def seeds(self, arm: Arm) -> int:
+    def seeds(self, arm: Arm) -> range:
+        """Of the trainings of an arm; of models that are given or told, which of them."""
         if self.options.regime == "told":
-            return 1
-        return len(self.given[arm.name]) if arm.name in self.given else self.budget.seeds
+            return range(1)
+        return range(len(self.given[arm.name])) if arm.name in self.given else self.trained_seeds
+
+    @property
+    def trained_seeds(self) -> range:
+        first = self.options.first_seed
+        return range(first, first + self.budget.seeds)
 
     def check(self, arms: Iterable[Arm]) -> None:
         """All that can be known to be wrong before anything is computed."""
@@ -153,7 +167,7 @@ class Lab:
         """Stages of what has to be trained, by arm and seed."""
         return {
             (arm.name, seed): self._chain(arm, seed)
-            for seed in range(self.budget.seeds)
+            for seed in self.trained_seeds
             for arm in arms
             if not self._is_ready(arm)
         }
@@ -168,16 +182,25 @@ class Lab:
         return PublishedStages(network, self.budget, self.train, store, folder).chain(arm, seed)
 
     @cached_property
+    def source(self) -> str:
+        """Of the model that is told less, or whose encoder our decoder stands on. That of the options may have learned
+        from data that an experiment holds out."""
+        if self._data is None or self.options.regime != "ours":
+            return self.options.model
+        store = self.store(self._backbone or replace(self.options.network.backbone, layers=LAYERS))
+        return str(untrained(self.options.network, self.train, store, self.out / "stages"))
+
+    @cached_property
     def _base(self) -> Stored:
-        return load_model(find_model(None if self.options.model == "default" else self.options.model))
+        return load_model(find_model(None if self.source == "default" else self.source))
 
     @cached_property
     def encoded(self) -> EncodedData:
-        return EncodedData(self.runtime(self.options.model), self.train, self.budget.encoded, self.out / "encoded")
+        return EncodedData(self.runtime(self.source), self.train, self.budget.encoded, self.out / "encoded")
 
     def steps(self, arm: Arm) -> int:
         """Of the training of an arm."""
-        return sum(stage.steps for stage in self._chain(arm, seed=0))
+        return sum(stage.steps for stage in self._chain(arm, self.trained_seeds[0]))
 
     def prepare(self, arms: Iterable[Arm], only: Collection[tuple[str, int]] | None = None) -> None:
         """Train what is not there yet, having said what that costs. only: of which arms and seeds; None: all."""
@@ -220,7 +243,7 @@ class Lab:
     def _load(self, arm: Arm, seed: int) -> Model:
         decodes = arm.preset.decodes
         if self.options.regime == "told" or arm.name in self.given:
-            source = self.options.model if arm.name not in self.given else self.given[arm.name][seed]
+            source = self.source if arm.name not in self.given else self.given[arm.name][seed]
             runtime = self.runtime(source)
             told = arm.preset.graph if self.options.regime == "told" and arm.name not in self.given else None
             return Model(runtime.network, self._shared_store(runtime), runtime.fingerprint, told, decodes)
@@ -259,7 +282,7 @@ class Lab:
         left: list[tuple[Arm, int, Condition, str]] = []
         for condition in conditions:
             for arm in arms:
-                for seed in range(self.seeds(arm)):
+                for seed in self.seeds(arm):
                     key = self._key(self._identity(arm, seed), condition)
                     wanted.setdefault(condition, {}).setdefault(arm.name, []).append(key)
                     if not self._place(key).is_file():
@@ -284,7 +307,7 @@ class Lab:
         if self.options.regime == "published":
             store, network = self.store(self.options.network.backbone), None
         else:
-            runtime = self.runtime(self.options.model)
+            runtime = self.runtime(self.source)
             store, network = self._shared_store(runtime), runtime.network
             store = store if lora_of(network) is None else store.with_lora(None)  # what nobody trained
         methods = baselines(store.backbone)

@@ -114,6 +114,8 @@ class Options:
     """How long is trained and on how much is measured."""
     seeds: int | None = None
     """Trainings of each arm; the budget's if not given."""
+    first_seed: int = 0
+    """Of these trainings; another one than on other machines, so that their results can be put together."""
     steps: int | None = None
     """Of a stage of training; the budget's if not given."""
     episodes: int | None = None
@@ -142,6 +144,8 @@ class Options:
         changes = {name: value for name, value in given.items() if value is not None}
         if any(value < 1 for value in changes.values()) or min(self.shots, default=0) < 1:
             raise SettingsError("seeds, steps, episodes and shots must be at least 1")
+        if self.first_seed < 0:
+            raise SettingsError(f"first-seed is {self.first_seed}; it must be at least 0")
         return Budget(**asdict(BUDGETS[self.budget]) | changes)
 
     def given(self) -> dict[str, list[str]]:
@@ -159,7 +163,8 @@ def command(name: str, options: Options) -> str:
     """What makes the same numbers again, wherever the data lie."""
     words = ["edgecape experiment", name, *(folder.name for folder in options.data)]
     plain = Options(options.data)
-    for option in ("split", "train", "regime", "budget", "seeds", "steps", "episodes", "shots", "model", "photos"):
+    plain_options = ("split", "train", "regime", "budget", "seeds", "first_seed", "steps", "episodes", "shots", "model")
+    for option in (*plain_options, "photos"):
         value = getattr(options, option)
         if value == getattr(plain, option):
             continue
@@ -167,7 +172,7 @@ def command(name: str, options: Options) -> str:
             words.append("--no-photos")
         else:
             several = value if isinstance(value, tuple) else (value,)
-            words.append(f"--{option} {' '.join(map(str, several))}")
+            words.append(f"--{option.replace('_', '-')} {' '.join(map(str, several))}")
     given = [
         f"{arm}={'/'.join(Path(folder).parts[-2:])}" for arm, folders in options.given().items() for folder in folders
     ]

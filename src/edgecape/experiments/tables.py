@@ -75,7 +75,8 @@ def _value(
     """ends: mean, low and high. each: of the seeds."""
     scale, digits = (1, 3) if metric == "NME" else (100, 1)
     spread = float(np.std(each, ddof=1)) * scale if len(each) > 1 else None
-    return Value(*(scale * end for end in ends), spread=spread, difference=is_difference, digits=digits)
+    mean, low, high = (scale * end for end in ends)
+    return Value(mean, low, high, spread, is_difference, digits)
 
 
 def value_table(title: str, results: Mapping[str, Seeds], metrics: Sequence[str] = METRICS, note: str = NOTE) -> Table:
