@@ -84,6 +84,20 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert (tmp_path / "out/body.json").is_file()
 
 
+def test_categories_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = write(tmp_path / "a.json", sample()), tmp_path / "new" / "dogs.json"
+    assert cli.pick((path,), categories=("dog",), out=out) == 0
+    assert capsys.readouterr().out.startswith(f"{out}, 1 categories, 2 objects")
+    whole, part = read_coco(path, ""), read_coco(out, "")
+    assert [category.name for category in part.categories] == ["dog"]
+    assert part.categories[0].edges == next(c for c in whole.categories if c.name == "dog").edges
+    assert [instance.annotation_id for instance in part.instances] == [4, 1]
+    for names, said in ((("dog", "cat"), "no category 'cat'; it has chair, dog"), ((), "asked for no category")):
+        with pytest.raises(DataError, match=said):
+            cli.pick((path,), categories=names, out=tmp_path / "none.json")
+    assert not (tmp_path / "none.json").exists()
+
+
 @pytest.mark.shared
 def test_mp100s_own_super_categories(shared: Path, tmp_path: Path) -> None:
     files = [shared / f"data/mp100_annotations/mp100_split5_{part}.json.gz" for part in ("val", "test")]

@@ -1,5 +1,5 @@
-"""edgecape data check | assemble | split | draw: is a data set in order, build MP-100's images, hold out a
-super-category, draw kinds of objects that nobody photographed."""
+"""edgecape data check | assemble | split | pick | draw: is a data set in order, build MP-100's images, hold out a
+super-category, take some categories, draw kinds of objects that nobody photographed."""
 
 from __future__ import annotations
 
@@ -121,18 +121,46 @@ def split(
         out: Folder for the two files.
         edge_base: What edges are counted from; the files written count from 0 and say so.
     """
-    from edgecape.data.objects import read_coco
     from edgecape.data.splits import write_hold_out
 
-    console = output.console()
-    written = {}
-    for path, purpose in zip(write_hold_out(files, hold_out, out, edge_base), ("train", "test"), strict=True):
-        part = read_coco(path, path.parent)
-        categories, objects = len(part.categories), len(part.instances)
-        console.print(f"{purpose}: {path}, {categories} categories, {objects} objects", soft_wrap=True)
-        written[purpose] = {"file": str(path), "categories": categories, "objects": objects}
-    output.print_results(written)
+    console, paths = output.console(), write_hold_out(files, hold_out, out, edge_base)
+    parts = zip(("train", "test"), paths, strict=True)
+    output.print_results({purpose: _printed(path, f"{purpose}: ", console) for purpose, path in parts})
     return 0
+
+
+def pick(
+    files: Positional[Annotated[tuple[Path, ...], arg(metavar="FILE …")]],
+    /,
+    categories: tuple[str, ...],
+    out: Annotated[Path, arg(aliases=["-o"])],
+    edge_base: EdgeBase = "auto",
+    output: Output = FOR_PEOPLE,
+) -> int:
+    """Write a COCO file of some categories, such as those whose terms allow a use.
+
+    Example: edgecape data pick train.json --categories horse cow -o hoofed.json
+
+    Args:
+        files: COCO-keypoints file, or several that go together.
+        categories: Their names, as the file has them.
+        out: COCO file to write.
+        edge_base: What edges are counted from; the file written counts from 0 and says so.
+    """
+    from edgecape.data.splits import write_categories
+
+    output.print_results(_printed(write_categories(files, categories, out, edge_base), "", output.console()))
+    return 0
+
+
+def _printed(path: Path, purpose: str, console: Console) -> dict[str, object]:
+    """What is in a file that was written."""
+    from edgecape.data.objects import read_coco
+
+    part = read_coco(path, path.parent)
+    categories, objects = len(part.categories), len(part.instances)
+    console.print(f"{purpose}{path}, {categories} categories, {objects} objects", soft_wrap=True)
+    return {"file": str(path), "categories": categories, "objects": objects}
 
 
 def draw(
@@ -244,7 +272,13 @@ def _alarm(number: int) -> str:
     return f"[red]{number}[/red]" if number else "–"
 
 
-SUBCOMMANDS: dict[str, Callable[..., int]] = {"check": check, "assemble": assemble, "split": split, "draw": draw}
+SUBCOMMANDS: dict[str, Callable[..., int]] = {
+    "check": check,
+    "assemble": assemble,
+    "split": split,
+    "pick": pick,
+    "draw": draw,
+}
 
 
 def main(arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""Splits by super-category: train on all but one, test on that one."""
+"""Parts of data sets: all but one super-category to train on and that one to test on, or some categories by name."""
 
 from __future__ import annotations
 
@@ -51,6 +51,26 @@ def write_hold_out(
     for path, ids in zip(paths, (rest, held), strict=True):
         write_json(path, _part(content, ids))
     return paths
+
+
+def write_categories(
+    files: Sequence[str | os.PathLike[str]],
+    names: Sequence[str],
+    out: str | os.PathLike[str],
+    edge_base: EdgeBase = "auto",
+) -> Path:
+    """One COCO file of the categories with these names, from one file or from several that go together. Edges are
+    written counted from 0, and the file says so."""
+    if not files:
+        raise DataError("no annotation file was given to pick from")
+    content, categories = _merge([load_coco(path) for path in files], edge_base)
+    known = {category.name for category in categories}
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        wanted = f"has no category {unknown[0]!r}" if unknown else "was asked for no category"
+        raise DataError(f"{', '.join(map(str, files))} {wanted}; it has {', '.join(sorted(known))}")
+    write_json(out, _part(content, {category.id for category in categories if category.name in names}))
+    return Path(out)
 
 
 def _merge(files: Sequence[CocoFile], edge_base: EdgeBase) -> tuple[dict[str, list[dict[str, Any]]], list[Category]]:
