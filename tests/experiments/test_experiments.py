@@ -233,6 +233,8 @@ def test_single_category(lab: MakeLab) -> None:
     world = lab()
     section = made("single-category", world)
     assert section.tables[0].title == "furniture, 7 keypoints, 2 categories"
+    pairs = ["fixed − none", "predicted + bias − fixed", "predicted + bias − none"]
+    assert [row[0] for row in section.tables[1].rows] == pairs and len(section.findings) == 3
     ((kept, held),) = EXPERIMENTS["single-category"].check(world).values()  # type: ignore[attr-defined]
     assert [category.name for category in kept.categories] == [category.name for category in held.categories]
     photos = [{instance.image for instance in part.instances} for part in (kept, held)]

@@ -13,6 +13,7 @@ from edgecape.experiments.section import Table
 from edgecape.experiments.untrained import note
 
 ARMS = (NONE, FIXED, BOTH)
+PAIRS = [(first.name, second.name) for first, second in ((FIXED, NONE), (BOTH, FIXED), (BOTH, NONE))]
 HELD = 5  # every fifth object of a category is measured on, the others are trained on
 FEWEST = 2 * HELD  # objects of a category, so that one is a support and one a query
 METRICS = ("PCK@0.1", "AUC", "NME", "mPCK@5")
@@ -47,9 +48,7 @@ def run(lab: Lab) -> Parts:
     found, findings = list[Table](), list[str]()
     for name, data in shared_definitions(lab.train).items():
         results = lab.on(*data).measure(ARMS, [condition])[condition]
-        compared = tables.difference_table(
-            f"{name}, differences", results, [("predicted + bias", "none")], None, "PCK@0.1"
-        )
+        compared = tables.difference_table(f"{name}, differences", results, PAIRS, None, "PCK@0.1")
         found += [tables.value_table(name, results, METRICS), compared]
         findings += [f"{name}, {line}" for line in tables.finding(compared)]
     rows = tuple((arm, f"{pck:.2f}", f"{auc:.2f}", f"{nme:.3f}", "") for arm, (pck, auc, nme) in AP10K.items())
