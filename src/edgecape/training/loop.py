@@ -348,6 +348,8 @@ class PhaseTrainer:
         stored = load_model(folder)
         if self.validate is None or stored.config.calibration is not None:
             return
+        if self.accelerator.is_main_process:
+            print(f"  {self.phase.name}: fitting scores, with one and with five supports", flush=True)
         calibration = self.validate.calibrate(stored.network().to(self.accelerator.device))
         if self.accelerator.is_main_process:
             if calibration is None:

@@ -42,6 +42,7 @@ def train_decoder(
     finished = in_use(load_model(work / "model"), before)
     if validate is not None:
         network = finished.network().eval()
+        print(f"  {NAME}: measuring it and fitting scores, with one and with five supports", flush=True)
         scores, calibration = validate(network), validate.calibrate(network)
         print(f"  {NAME}: " + " ".join(f"{name} {value:.1f}" for name, value in scores.items()), flush=True)
         training = finished.config.training | scores
