@@ -364,6 +364,7 @@ def test_a_given_model_is_used_and_one_of_another_method_refused(lab: MakeLab) -
     folder = world.chains([FIXED])["fixed", 0][-1].model
     given = lab(models=(f"fixed={folder}",))
     assert list(given.seeds(FIXED)) == [0] and not given.chains([FIXED])
+    assert given.on(given.train, given.measured).chains([FIXED])  # it may know what is held out there
     with pytest.raises(SettingsError, match="is a model with graph 'fixed' and bias 'off'; arm 'predicted' has"):
         lab(models=(f"predicted={folder}",)).check([PREDICTED])
 

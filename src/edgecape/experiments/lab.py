@@ -91,8 +91,10 @@ class Lab:
         self._models: dict[tuple[str, str, int], Model] = {}
 
     def on(self, train: Dataset, measured: Dataset, backbone: BackboneSettings | None = None) -> Lab:
-        """The same with other data, or with another backbone under our decoder."""
+        """The same with other data, or with another backbone under our decoder. Models that are given may know what is
+        held out there: all are trained."""
         other = Lab(self.options, self.say, (train, measured), backbone)
+        other.given = {}
         other._stores, other._runtimes = self._stores, self._runtimes
         return other
 
