@@ -163,8 +163,7 @@ def command(name: str, options: Options) -> str:
     """What makes the same numbers again, wherever the data lie."""
     words = ["edgecape experiment", name, *(folder.name for folder in options.data)]
     plain = Options(options.data)
-    told = ("split", "train", "regime", "budget", "seeds", "first_seed", "steps", "episodes", "shots", "model", "photos")
-    for option in told:
+    for option in "split train regime budget seeds first_seed steps episodes shots model photos".split():
         value = getattr(options, option)
         if value == getattr(plain, option):
             continue
