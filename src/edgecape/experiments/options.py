@@ -163,7 +163,8 @@ def command(name: str, options: Options) -> str:
     """What makes the same numbers again, wherever the data lie."""
     words = ["edgecape experiment", name, *(folder.name for folder in options.data)]
     plain = Options(options.data)
-    for option in "split train regime budget seeds first_seed steps episodes shots model photos".split():
+    trained = ("regime", "budget", "seeds", "first_seed", "steps")
+    for option in ("split", "train", *trained, "episodes", "shots", "model", "photos"):
         value = getattr(options, option)
         if value == getattr(plain, option):
             continue
