@@ -12,7 +12,7 @@ from edgecape.data.objects import to_dataset
 from edgecape.data.sources import group
 from edgecape.errors import DataError
 from edgecape.io import mp100
-from edgecape.io.coco import CocoFile, load_coco
+from edgecape.io.coco import load_coco
 from edgecape.io.edge_base import EdgeBase
 from edgecape.io.files import write_json
 
@@ -42,9 +42,7 @@ def write_hold_out(
 ) -> tuple[Path, Path]:
     """Two COCO files, OUT/without_NAME.json and OUT/NAME.json, from one file or from several that go together (such as
     the train, val and test files of an MP-100 split). Edges are written counted from 0, and the files say so."""
-    if not files:
-        raise DataError("no annotation file was given to split")
-    content, categories = _merge([load_coco(path) for path in files], edge_base)
+    content, categories = _read(files, edge_base)
     held = {categories[index].id for index in _held(categories, name, ", ".join(map(str, files)))}
     rest = {category.id for category in categories} - held
     paths = Path(out) / f"without_{name.lower()}.json", Path(out) / f"{name.lower()}.json"
@@ -61,9 +59,7 @@ def write_categories(
 ) -> Path:
     """One COCO file of the categories with these names, from one file or from several that go together. Edges are
     written counted from 0, and the file says so."""
-    if not files:
-        raise DataError("no annotation file was given to pick from")
-    content, categories = _merge([load_coco(path) for path in files], edge_base)
+    content, categories = _read(files, edge_base)
     known = {category.name for category in categories}
     unknown = [name for name in names if name not in known]
     if unknown or not names:
@@ -73,7 +69,13 @@ def write_categories(
     return Path(out)
 
 
-def _merge(files: Sequence[CocoFile], edge_base: EdgeBase) -> tuple[dict[str, list[dict[str, Any]]], list[Category]]:
+def _read(
+    paths: Sequence[str | os.PathLike[str]], edge_base: EdgeBase
+) -> tuple[dict[str, list[dict[str, Any]]], list[Category]]:
+    """All that files that go together hold."""
+    if not paths:
+        raise DataError("no annotation file was given; name one, or several that go together")
+    files = [load_coco(path) for path in paths]
     entries: dict[str, dict[int, dict[str, Any]]] = {"images": {}, "annotations": {}, "categories": {}}
     categories: dict[int, Category] = {}
     for file in files:

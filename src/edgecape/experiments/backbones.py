@@ -44,8 +44,8 @@ def grouped(options: Options) -> dict[str, dict[str, Arm]]:
 def run(lab: Lab) -> Parts:
     condition, groups = Condition(lab.options.shots[0]), grouped(lab.options)
     notes = ["SwinV2 needs a hub or a folder (--backbones); without one, only layers of DINOv2-S are compared"]
+    notes += note(lab.options, "a trained encoder knows the features of one backbone only")
     if lab.options.regime == "ours":
-        notes += note(lab.options, "a trained encoder knows the features of one backbone only")
         results = dict[str, Sequence[Result]]()
         for name, backbone in features(lab.options).items():
             found = lab.on(lab.train, lab.measured, backbone).measure(ARMS, [condition])[condition]

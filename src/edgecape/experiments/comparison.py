@@ -55,7 +55,7 @@ def run(lab: Lab) -> Parts:
     rows = []
     for arm in arms:
         one, five = (tables.value(found[Condition(shots)][arm.name], METRIC) for shots in (1, 5))
-        size = millions(lab.model(arm, lab.seeds(arm)[0]).network)
+        size = millions(lab.first_model(arm).network)
         measured[arm.name] = (one.mean, five.mean, size)
         rows.append((arm.name, one, five, Value(size)))
     table = Table(f"{METRIC}", ("arm", "1 shot", "5 shots", "head (M parameters)"), tuple(rows), tables.NOTE)

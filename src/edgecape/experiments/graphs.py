@@ -56,7 +56,7 @@ def two_in_a_row(pairs: list[list[tuple[str, RGB]]]) -> list[list[tuple[str, RGB
 def run(lab: Lab) -> Parts:
     arm = main_arms(lab.options)[2]
     lab.prepare([arm])
-    model, dataset, photos = lab.model(arm, lab.seeds(arm)[0]), lab.measured, lab.options.photos
+    model, dataset, photos = lab.first_model(arm), lab.measured, lab.options.photos
 
     def graph(index: int, skeleton: str = AS_GIVEN) -> SupportGraph:
         category = dataset.by_category[dataset.instances[index].category]

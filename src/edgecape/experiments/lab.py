@@ -82,7 +82,7 @@ class Lab:
         """data: to train on and to measure on, if not what the options say; our decoder then stands on feature matching
         that nobody trained, of this backbone if one is named."""
         self.options, self.say, self.budget = options, say, options.resolved()
-        self.given = options.given()
+        self.given = {} if data else options.given()  # models that are given may know what is held out there
         self._data, self._backbone = data, backbone
         self.out = options.out
         self.cache = options.cache or options.out / "features"
@@ -91,10 +91,8 @@ class Lab:
         self._models: dict[tuple[str, str, int], Model] = {}
 
     def on(self, train: Dataset, measured: Dataset, backbone: BackboneSettings | None = None) -> Lab:
-        """The same with other data, or with another backbone under our decoder. Models that are given may know what is
-        held out there: all are trained."""
+        """The same with other data, or with another backbone under our decoder."""
         other = Lab(self.options, self.say, (train, measured), backbone)
-        other.given = {}
         other._stores, other._runtimes = self._stores, self._runtimes
         return other
 
@@ -235,6 +233,10 @@ class Lab:
             stage.run()
 
         do_together(left, run, Stage.is_done, Stage.lock, Stage.can_begin)
+
+    def first_model(self, arm: Arm) -> Model:
+        """Of the first training, to show one of them."""
+        return self.model(arm, self.seeds(arm)[0])
 
     def model(self, arm: Arm, seed: int) -> Model:
         place = (arm.name, arm.method, seed)

@@ -48,7 +48,7 @@ def shown(lab: Lab, name: str, pair: list[int], dataset: Dataset) -> Figure:
     support, query = (dataset.instances[index] for index in (pair[0], pair[-1]))
     found = {}
     for arm in arms:
-        model = lab.model(arm, lab.seeds(arm)[0])
+        model = lab.first_model(arm)
         method = {arm.name: method_of(model, ModelMethod(model.network), AS_GIVEN)}
         episode = Episode(tuple(pair[:-1]), (pair[-1],))
         points = found_in_photos(dataset, episode, method, Features(dataset, model.store))

@@ -119,9 +119,10 @@ def finding(table: Table) -> list[str]:
         assert isinstance(categories, Value)
         verdict = "not told apart"
         if photos.is_clear:
-            others = {"other categories": categories, "other trainings": trainings}
-            clear = [other for other, cell in others.items() if isinstance(cell, Value) and cell.is_clear]
-            unclear = [other for other, cell in others.items() if isinstance(cell, Value) and not cell.is_clear]
+            both = {"other categories": categories, "other trainings": trainings}
+            known = {other: cell for other, cell in both.items() if isinstance(cell, Value)}
+            clear = [other for other, cell in known.items() if cell.is_clear]
+            unclear = [other for other in known if other not in clear]
             verdict = f"holds for {' and '.join(['other photos', *clear])}"
             if unclear:
                 verdict += f"; {' and '.join(unclear)} may differ"

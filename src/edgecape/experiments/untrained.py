@@ -22,6 +22,7 @@ LAYERS = recipe("small").network.backbone.layers
 
 
 def note(options: Options, reason: str) -> list[str]:
+    """What a report says of it, where it is used."""
     if options.regime != "ours":
         return []
     return [f"Our decoder stands here on feature matching that nobody trained: {reason}."]
@@ -29,7 +30,7 @@ def note(options: Options, reason: str) -> list[str]:
 
 def untrained(sizes: NetworkSettings, dataset: Dataset, store: FeatureStore, folder: Path) -> Path:
     """Folder of the model with which recipe `small` begins, in one view and without votes. Of the data set it knows
-    what features look like, and no label."""
+    what features look like, and no keypoint."""
     backbone = store.backbone
     network = replace(sizes, backbone=backbone.settings, channels=backbone.channels, dropout=0.0)
     settings = replace(recipe("small"), network=network, matching=MatchingSettings(), decoder=None)
