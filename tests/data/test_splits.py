@@ -96,6 +96,10 @@ def test_categories_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         with pytest.raises(DataError, match=said):
             cli.pick((path,), categories=names, out=tmp_path / "none.json")
     assert not (tmp_path / "none.json").exists()
+    before = path.read_bytes()
+    with pytest.raises(DataError, match="is the file to pick from"):
+        cli.pick((path,), categories=("dog",), out=tmp_path / "new" / ".." / "a.json")
+    assert path.read_bytes() == before
 
 
 @pytest.mark.shared

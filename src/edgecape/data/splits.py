@@ -65,8 +65,11 @@ def write_categories(
     if unknown or not names:
         wanted = f"has no category {unknown[0]!r}" if unknown else "was asked for no category"
         raise DataError(f"{', '.join(map(str, files))} {wanted}; it has {', '.join(sorted(known))}")
-    write_json(out, _part(content, {category.id for category in categories if category.name in names}))
-    return Path(out)
+    target = Path(out)
+    if target.resolve() in {Path(path).resolve() for path in files}:
+        raise DataError(f"{target} is the file to pick from, whose other categories would be lost; give another name")
+    write_json(target, _part(content, {category.id for category in categories if category.name in names}))
+    return target
 
 
 def _read(
